@@ -1,0 +1,220 @@
+/// The entry point: records what users do and brings it to the destinations.
+///
+/// ```swift
+/// let analytics = Analytics(configuration: Configuration(
+///     writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>"))
+/// analytics.track(name: "Order Completed", properties: ["total": 12.5])
+/// ```
+///
+/// A thin handle: copies of the reference are cheap, all methods may be called
+/// from any thread, none throws, and none that records waits for anything.
+/// Releasing the last handle shuts the instance down as `shutdown()` does;
+/// what was recorded before still goes its way.
+public final class Analytics: Sendable {
+    /// The configuration that the instance was made with.
+    public var configuration: Configuration { engine.configuration }
+
+    let engine: Engine
+    private let isStandIn: Bool
+
+    /// Makes an instance and starts it.
+    ///
+    /// Plugins are set up on this thread, in order, and what they remember is
+    /// read; if the app is in the foreground, the first session and the
+    /// lifecycle events have been made when this returns.
+    ///
+    /// - Parameters:
+    ///   - configuration: The options.
+    ///   - builtIn: The SDK's own plugins; by default all of them. Leave one
+    ///     out, or put another in its place, by giving a list of your own.
+    ///   - plugins: Yours, after the built-in ones. They see the SDK's own
+    ///     first events too.
+    public init(
+        configuration: Configuration, builtIn: [any Plugin]? = nil, plugins: [any Plugin] = []
+    ) {
+        engine = Engine(configuration: configuration)
+        isStandIn = false
+        engine.setHandle(self)
+        for plugin in builtIn ?? Self.builtInPlugins(for: configuration) { engine.add(plugin, analytics: self) }
+        for plugin in plugins { engine.add(plugin, analytics: self) }
+        engine.hub.start(configuration.lifecycleSource, in: engine)
+    }
+
+    /// For plugins, when the user's handle has been released while events were on the road.
+    init(standingInFor engine: Engine) {
+        self.engine = engine
+        isStandIn = true
+    }
+
+    deinit { if !isStandIn { engine.shutDown() } }
+}
+
+// MARK: - Plugins
+
+extension Analytics {
+    /// Adds a plugin. It sees the events recorded after this returns; added twice it counts once.
+    ///
+    /// - Parameter plugin: Its `setup` runs on this thread.
+    public func add(plugin: any Plugin) { engine.add(plugin, analytics: self) }
+
+    /// Removes a plugin. It sees no event recorded after this returns; its `teardown` runs once, in the order of calls.
+    ///
+    /// - Parameter plugin: The object that was added; one that was not changes nothing.
+    public func remove(plugin: any Plugin) { engine.remove(plugin) }
+
+    /// The first plugin of a type, for instance a built-in one.
+    ///
+    /// - Parameter type: A plugin's type.
+    /// - Returns: `nil` if none was added.
+    public func plugin<P>(ofType type: P.Type) -> P? { engine.plugin(ofType: type) }
+
+    /// Records an event that was made by hand. What belongs to the moment of the call (id, time, identity, session) is
+    /// put on it here.
+    ///
+    /// - Parameters:
+    ///   - event: The event.
+    ///   - commands: What happens in the same critical section, before it.
+    public func record(_ event: Event, after commands: [any Command] = []) { engine.record(event, after: commands) }
+
+    /// Gives a command to all capturing plugins, in one critical section. It has taken effect when this returns.
+    ///
+    /// - Parameter command: A command.
+    public func perform(_ command: any Command) { engine.perform(command) }
+
+    /// Reads the state of a capturing plugin, in one critical section.
+    ///
+    /// - Parameters:
+    ///   - type: The plugin's type.
+    ///   - body: Gets the state and the moment; it must not call `Analytics`.
+    /// - Returns: What the body returns; `nil` without such a plugin and after `shutdown()`.
+    public func read<P: CapturingPlugin, Result>(
+        _ type: P.Type, _ body: (P.State, borrowing Section) -> Result?
+    ) -> Result? {
+        engine.read(type, body)
+    }
+
+    /// Logs a message as the SDK does: to the configured logger, from the configured level on.
+    ///
+    /// - Parameters:
+    ///   - level: How bad.
+    ///   - message: One line, without personal data.
+    public func log(_ level: LogLevel, _ message: String) { engine.diagnostics.log(level, message) }
+}
+
+// MARK: - Flushing, waiting, ending
+
+extension Analytics {
+    /// Asks every destination to hand on what was recorded before the call. Returns at once.
+    public func flush() { engine.flush() }
+
+    /// Resets the user: by default everything, as for a log-out.
+    ///
+    /// Identity and session have changed when this returns. What was recorded
+    /// before keeps the old ones; destinations get the old user's events, then
+    /// the reset, then the new user's.
+    ///
+    /// - Parameter options: Which parts; all by default.
+    public func reset(options: ResetOptions = ResetOptions()) { engine.perform(options) }
+
+    /// Waits until everything recorded before the call is where it is kept: its state in the store, its events handed to
+    /// the data plane's queue.
+    ///
+    /// It waits for as long as a plugin holds up the pipeline.
+    ///
+    /// - Returns: `.inMemory`: events are not stored on disk yet.
+    @discardableResult
+    public func stored() async -> StoringResult {
+        await withCheckedContinuation { done in engine.whenPassed { done.resume() } }
+        return .inMemory
+    }
+
+    /// Flushes, and waits until everything recorded before the call is delivered or an attempt has failed.
+    ///
+    /// - Returns: Which of the two.
+    @discardableResult
+    public func flushed() async -> FlushResult {
+        guard let dataPlane = plugin(ofType: RudderStackDestination.self) else { return .nothingWaiting }
+        let deliveredBefore = dataPlane.deliveredCount
+        flush()
+        await stored()
+        return await dataPlane.flushed(deliveredBefore: deliveredBefore)
+    }
+
+    /// Ends the instance. Returns at once.
+    ///
+    /// The last activity is recorded as at a termination. What was recorded
+    /// before is still processed and tried once at the data plane; every later
+    /// call is ignored and every getter is `nil`. A second call does nothing.
+    public func shutdown() { engine.shutDown() }
+
+    /// Ends the instance, and waits until what was recorded before is delivered, an attempt has failed, or time is up.
+    ///
+    /// - Parameter timeout: Five seconds by default.
+    /// - Returns: How many events are still waiting; they are lost with the
+    ///   process, for they are not stored on disk yet.
+    @discardableResult
+    public func shutdownAndWait(timeout: Duration = .seconds(5)) async -> Int {
+        let dataPlane = plugin(ofType: RudderStackDestination.self)
+        shutdown()
+        let engine = engine
+        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
+            let pending = Locked<CheckedContinuation<Void, Never>?>(done)
+            let finish: @Sendable () -> Void = { pending.withLock { $0.take() }?.resume() }
+            let timer = configuration.time.schedule(after: timeout, finish)
+            engine.whenClosed {
+                guard let dataPlane else {
+                    timer.cancel()
+                    return finish()
+                }
+                dataPlane.whenDone {
+                    timer.cancel()
+                    finish()
+                }
+            }
+        }
+        return engine.account.inMemory + (dataPlane?.lostCount ?? 0)
+    }
+}
+
+// MARK: - For TillerTesting
+
+extension Analytics {
+    /// Runs an action when every destination has processed everything recorded before.
+    package func whenSettled(_ action: @escaping @Sendable () -> Void) {
+        engine.whenPassed(throughDestinations: true, action)
+    }
+
+    /// Waits for the end of the pipeline after `shutdown()`; uploads may go on.
+    package func closed() async {
+        await withCheckedContinuation { done in engine.whenClosed { done.resume() } }
+    }
+
+    /// What became of the events.
+    package var account: Account { engine.account }
+}
+
+/// Where `Analytics.stored()` found what was recorded.
+public enum StoringResult: Sendable, Hashable {
+    /// On disk: it survives the process.
+    case stored
+    /// In memory: there is no disk.
+    case inMemory
+}
+
+/// What became of a flush.
+public enum FlushResult: Sendable, Hashable {
+    /// Everything recorded before was delivered.
+    case delivered
+    /// There was nothing to deliver.
+    case nothingWaiting
+    /// An attempt failed, or none may be made now.
+    ///
+    /// - Parameters:
+    ///   - until: When the next attempt is made, in milliseconds since 1970 by the present wall clock.
+    ///   - reason: Why, for people.
+    case waiting(until: Int64, reason: String)
+    /// No attempt will be made.
+    ///
+    /// - Parameter reason: Why, for people.
+    case stopped(reason: String)
+}

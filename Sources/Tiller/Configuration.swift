@@ -1,0 +1,229 @@
+public import Foundation
+
+/// Every option of an instance. What has a default can be left out.
+public struct Configuration: Sendable {
+    /// The source's write key.
+    public var writeKey: String
+
+    /// The data plane's base URL, `http` or `https`; a path in it is kept. Blanks around it and slashes at its end are
+    /// ignored. With an unusable one events are recorded and wait, and one error is logged.
+    public var dataPlaneUrl: String
+
+    /// The control plane's base URL. Kept for source compatibility: Tiller fetches no source configuration yet.
+    public var controlPlaneUrl: String
+
+    /// Whether request bodies may be compressed. In this version they are sent plain whatever it says; compression comes
+    /// with the delivery's next version.
+    public var gzipEnabled: Bool
+
+    /// What asks for an upload, beside `Analytics.flush()`. With none, only `flush()` uploads.
+    public var flushPolicies: [any FlushPolicy]
+
+    /// Whether `context.device.id` may be sent; `nil`: in apps. No plugin of this version sends one.
+    public var collectDeviceId: Bool?
+
+    /// Whether Application Installed, Updated, Opened and Backgrounded are sent; `nil`: in apps.
+    public var trackApplicationLifecycleEvents: Bool?
+
+    /// How sessions begin and end.
+    public var sessionConfiguration: SessionConfiguration
+
+    /// Where messages go; `nil`: standard error, on Apple the unified log.
+    public var logger: (any Logger)?
+
+    /// How much is logged; errors by default.
+    public var logLevel: LogLevel
+
+    /// Where the plugins' state is kept.
+    public var storage: Storage
+
+    /// Tells instances of one write key apart: each name has a state of its own. `"default"` by default.
+    public var instanceName: String
+
+    /// Says when the app is in the foreground. The default is the process's own life: in the foreground from its start.
+    public var lifecycleSource: any LifecycleSource
+
+    /// Clocks and timers.
+    public var time: any TimeSource
+
+    /// Makes ids.
+    public var identifiers: IdentifierGenerator
+
+    /// Brings requests to the data plane.
+    public var transport: any Transport
+
+    /// The app's name, version, build and namespace; by default those of the main bundle, where there is one.
+    public var application: ApplicationInfo
+
+    /// How events are put into requests; `nil`: per identity in apps, mixed elsewhere.
+    public var batching: Batching?
+
+    /// The channel on the wire; `nil`: `mobile` in apps, `server` elsewhere.
+    public var channel: Channel?
+
+    /// Sizes that bound the instance.
+    public var limits: Limits
+
+    /// A configuration.
+    ///
+    /// The parameters are those of RudderStack's Swift SDK, in its order, then
+    /// Tiller's own; each is described at the property of its name.
+    ///
+    /// - Parameters:
+    ///   - writeKey: The source's write key.
+    ///   - dataPlaneUrl: The data plane's base URL.
+    ///   - controlPlaneUrl: RudderStack's by default; unused.
+    ///   - gzipEnabled: `true` by default.
+    ///   - flushPolicies: By default at start-up, every 10 s, and every 30 events.
+    ///   - collectDeviceId: `nil` by default: in apps.
+    ///   - trackApplicationLifecycleEvents: `nil` by default: in apps.
+    ///   - sessionConfiguration: Five minutes, `.carry`, automatic in apps.
+    ///   - logger: Standard error by default.
+    ///   - logLevel: `.error` by default.
+    ///   - storage: `.automatic` by default.
+    ///   - instanceName: `"default"` by default.
+    ///   - lifecycleSource: The process by default.
+    ///   - time: The system's by default.
+    ///   - identifiers: Seeded by the system by default.
+    ///   - transport: A URL session by default.
+    ///   - application: The main bundle's by default.
+    ///   - batching: `nil` by default.
+    ///   - channel: `nil` by default.
+    ///   - limits: See `Limits`.
+    public init(
+        writeKey: String,
+        dataPlaneUrl: String,
+        controlPlaneUrl: String = "https://api.rudderlabs.com",
+        gzipEnabled: Bool = true,
+        flushPolicies: [any FlushPolicy] = [StartupFlushPolicy(), FrequencyFlushPolicy(), CountFlushPolicy()],
+        collectDeviceId: Bool? = nil,
+        trackApplicationLifecycleEvents: Bool? = nil,
+        sessionConfiguration: SessionConfiguration = SessionConfiguration(),
+        logger: (any Logger)? = nil,
+        logLevel: LogLevel = .error,
+        storage: Storage = .automatic,
+        instanceName: String = "default",
+        lifecycleSource: any LifecycleSource = ProcessLifecycleSource(),
+        time: any TimeSource = SystemTime(),
+        identifiers: IdentifierGenerator = .system(),
+        transport: any Transport = URLSessionTransport(),
+        application: ApplicationInfo = .main,
+        batching: Batching? = nil,
+        channel: Channel? = nil,
+        limits: Limits = Limits()
+    ) {
+        self.writeKey = writeKey
+        self.dataPlaneUrl = dataPlaneUrl
+        self.controlPlaneUrl = controlPlaneUrl
+        self.gzipEnabled = gzipEnabled
+        self.flushPolicies = flushPolicies
+        self.collectDeviceId = collectDeviceId
+        self.trackApplicationLifecycleEvents = trackApplicationLifecycleEvents
+        self.sessionConfiguration = sessionConfiguration
+        self.logger = logger
+        self.logLevel = logLevel
+        self.storage = storage
+        self.instanceName = instanceName
+        self.lifecycleSource = lifecycleSource
+        self.time = time
+        self.identifiers = identifiers
+        self.transport = transport
+        self.application = application
+        self.batching = batching
+        self.channel = channel
+        self.limits = limits
+    }
+}
+
+/// Sizes that bound an instance. KB and MB are decimal.
+public struct Limits: Sendable, Hashable {
+    /// How many events may wait in memory between the call and the data plane; 100 000. When they do, the newest `track`,
+    /// `screen` or `group` is refused and counted; `identify`, `alias` and commands find room up to twice the bound.
+    public var memoryEvents: Int
+
+    /// How many bytes of events may wait there, by an estimate; 16 MB.
+    public var memoryBytes: Int
+
+    /// The largest event, in bytes of JSON as it is stored; 32 KiB, which is what RudderStack documents (`data-plane.md`
+    /// §1.5). A larger one is dropped and counted.
+    public var eventBytes: Int
+
+    /// The largest request body, in bytes; 500 000. At least one event is sent, whatever its size.
+    public var batchBytes: Int
+
+    /// How many events may wait for a destination other than the data plane; 1 000. Its oldest is dropped and counted.
+    public var destinationEvents: Int
+
+    /// How many bytes of events may wait for such a destination, by an estimate; 4 MB.
+    public var destinationBytes: Int
+
+    /// Limits; each has a default.
+    ///
+    /// - Parameters:
+    ///   - memoryEvents: 100 000.
+    ///   - memoryBytes: 16 000 000.
+    ///   - eventBytes: 32 768.
+    ///   - batchBytes: 500 000.
+    ///   - destinationEvents: 1 000.
+    ///   - destinationBytes: 4 000 000.
+    public init(
+        memoryEvents: Int = 100_000, memoryBytes: Int = 16_000_000, eventBytes: Int = 32_768,
+        batchBytes: Int = 500_000, destinationEvents: Int = 1_000, destinationBytes: Int = 4_000_000
+    ) {
+        self.memoryEvents = memoryEvents
+        self.memoryBytes = memoryBytes
+        self.eventBytes = eventBytes
+        self.batchBytes = batchBytes
+        self.destinationEvents = destinationEvents
+        self.destinationBytes = destinationBytes
+    }
+}
+
+/// Where an instance keeps what its plugins remember.
+public enum Storage: Sendable {
+    /// A folder of its own in the system's place for such: on Linux below the first of `$STATE_DIRECTORY`,
+    /// `$XDG_STATE_HOME`, `$HOME/.local/state`; on Apple below Application Support (tvOS: Caches). Where there is none,
+    /// memory, with a warning.
+    case automatic
+    /// A folder of its own below this one.
+    case folder(URL)
+    /// Nothing is remembered beyond the instance.
+    case memory
+    /// A store of the caller's.
+    case custom(any StateStore)
+}
+
+/// What is known of the app. Parts that are `nil` are left out wherever they would be sent.
+public struct ApplicationInfo: Sendable, Hashable {
+    /// The app's name.
+    public var name: String?
+    /// The version that people see, such as `"1.10"`.
+    public var version: String?
+    /// The build, a string also where it looks like a number.
+    public var build: String?
+    /// The reverse-domain id.
+    public var namespace: String?
+
+    /// What is known.
+    ///
+    /// - Parameters:
+    ///   - name: The app's name.
+    ///   - version: The version.
+    ///   - build: The build.
+    ///   - namespace: The reverse-domain id.
+    public init(name: String? = nil, version: String? = nil, build: String? = nil, namespace: String? = nil) {
+        self.name = name
+        self.version = version
+        self.build = build
+        self.namespace = namespace
+    }
+
+    /// What the main bundle says; nothing in a process without one.
+    public static let main: ApplicationInfo = {
+        let bundle = Bundle.main
+        func text(_ key: String) -> String? { bundle.object(forInfoDictionaryKey: key) as? String }
+        return ApplicationInfo(
+            name: text("CFBundleDisplayName") ?? text("CFBundleName"), version: text("CFBundleShortVersionString"),
+            build: text("CFBundleVersion"), namespace: bundle.bundleIdentifier)
+    }()
+}

@@ -1,0 +1,49 @@
+/// A request to the data plane.
+public struct TransportRequest: Sendable, Hashable {
+    /// The whole URL.
+    public let url: String
+    /// Header fields, by name.
+    public let headers: [String: String]
+    /// The body of a POST.
+    public let body: [UInt8]
+    /// How long to wait for the answer.
+    public let timeout: Duration
+}
+
+/// The data plane's answer.
+public struct TransportResponse: Sendable, Hashable {
+    /// The HTTP status.
+    public let status: Int
+    /// The body.
+    public let body: [UInt8]
+
+    /// An answer.
+    ///
+    /// - Parameters:
+    ///   - status: The HTTP status.
+    ///   - body: The body; empty by default.
+    public init(status: Int, body: [UInt8] = []) {
+        self.status = status
+        self.body = body
+    }
+}
+
+/// Brings requests to the data plane, one at a time for an instance.
+public protocol Transport: Sendable {
+    /// Posts a request and waits for the answer.
+    ///
+    /// - Parameter request: What to post.
+    /// - Returns: Whatever the server answered.
+    /// - Throws: Why there was no answer. The events stay and are sent again later.
+    func post(_ request: TransportRequest) async throws -> TransportResponse
+}
+
+/// How events are put into requests.
+public struct Batching: Sendable, Hashable {
+    private let name: String
+
+    /// A request holds events of one anonymous id only, which the header `AnonymousId` names. For one person's device.
+    public static let perIdentity = Batching(name: "perIdentity")
+    /// A request may hold events of many; the header is one id of the installation. For services with many users.
+    public static let mixed = Batching(name: "mixed")
+}

@@ -1,0 +1,84 @@
+/// An event as it is stored and sent, but for `sentAt`.
+///
+/// The keys are those of `data-plane.md` §2.2. `context` comes last, so that what the seal adds to it is spliced in
+/// before the two closing braces, and the rest is never encoded again.
+struct EncodedEvent: Sendable {
+    private(set) var bytes: [UInt8]
+    /// How many values became `null`: numbers that are not finite, and what lay too deep.
+    let nonFiniteCount: Int
+    let tooDeepCount: Int
+
+    init(_ event: borrowing Event, channel: Channel) {
+        var writer = JSONWriter()
+        writer.bytes.reserveCapacity(512)
+        writer.write(event, channel: channel)
+        bytes = writer.bytes
+        nonFiniteCount = writer.nonFiniteCount
+        tooDeepCount = writer.tooDeepCount
+    }
+
+    /// Adds a member to the context.
+    mutating func splice(_ key: String, _ value: JSONValue) {
+        let isEmpty = bytes[bytes.count - 3] == UInt8(ascii: "{")
+        bytes.removeLast(2)
+        var writer = JSONWriter()
+        swap(&writer.bytes, &bytes)
+        if !isEmpty { writer.raw(",") }
+        writer.writeMember(key, value)
+        writer.raw("}}")
+        swap(&writer.bytes, &bytes)
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func write(_ event: borrowing Event, channel: Channel) {
+        enter()
+        raw("{\"type\":")
+        write(event.kind.rawValue)
+        raw(",\"messageId\":\"")
+        write(event.messageId)
+        raw("\",\"originalTimestamp\":")
+        writeTimestamp(event.moment.wallMilliseconds)
+        raw(",\"channel\":")
+        write(channel.rawValue)
+        writeMember(",\"anonymousId\":", event.anonymousId)
+        writeMember(",\"userId\":", event.userId)
+        writeMember(",\"event\":", event.name)
+        writeMember(",\"groupId\":", event.groupId)
+        writeMember(",\"previousId\":", event.previousId)
+        if event.integrations.isEmpty {
+            raw(",\"integrations\":{\"All\":true}")
+        } else {
+            raw(",\"integrations\":")
+            write(event.integrations)
+        }
+        if !event.properties.isEmpty {
+            raw(",\"properties\":")
+            write(event.properties)
+        }
+        if !event.traits.isEmpty {
+            raw(",\"traits\":")
+            write(event.traits)
+        }
+        raw(",\"context\":")
+        write(event.context)
+        raw("}")
+        leave()
+    }
+
+    private mutating func writeMember(_ prefix: StaticString, _ text: String?) {
+        guard let text else { return }
+        raw(prefix)
+        write(text)
+    }
+}
+
+/// Where an event comes from, as the specification names it. On the wire: `channel`.
+public struct Channel: Sendable, Hashable {
+    let rawValue: String
+
+    /// An app on a person's device; the default in apps.
+    public static let mobile = Channel(rawValue: "mobile")
+    /// A service or a command-line tool; the default with the process source.
+    public static let server = Channel(rawValue: "server")
+}

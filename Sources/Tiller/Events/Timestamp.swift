@@ -1,0 +1,76 @@
+public import Foundation
+
+extension JSONWriter {
+    /// The years that four digits can write, in milliseconds since 1970: 0000-01-01 to 9999-12-31.
+    static let timestampRange: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
+
+    /// A quoted instant as `yyyy-MM-ddTHH:mm:ss.SSSZ`, in UTC whatever the locale and calendar of the device.
+    ///
+    /// By arithmetic, because a formatter costs ten times as much (`TOOLCHAIN.md` §4). Days are turned into a civil date
+    /// by counting in 400-year eras that begin on 1 March, so that a leap day is the last of its year.
+    ///
+    /// - Parameter milliseconds: Since 1970; clamped to `timestampRange`.
+    mutating func writeTimestamp(_ milliseconds: Int64) {
+        let milliseconds = min(max(milliseconds, Self.timestampRange.lowerBound), Self.timestampRange.upperBound)
+        let (day, time) = milliseconds.flooredDivision(by: 86_400_000)
+        let (era, dayOfEra) = (day + 719_468).flooredDivision(by: 146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let monthFromMarch = (5 * dayOfYear + 2) / 153
+        let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        bytes.append(UInt8(ascii: "\""))
+        writePadded(year, digits: 4, then: "-")
+        writePadded(month, digits: 2, then: "-")
+        writePadded(dayOfYear - (153 * monthFromMarch + 2) / 5 + 1, digits: 2, then: "T")
+        writePadded(time / 3_600_000, digits: 2, then: ":")
+        writePadded(time / 60_000 % 60, digits: 2, then: ":")
+        writePadded(time / 1_000 % 60, digits: 2, then: ".")
+        writePadded(time % 1_000, digits: 3, then: "Z")
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func writePadded(_ value: Int64, digits: Int, then separator: Unicode.Scalar) {
+        var divisor: Int64 = 1
+        for _ in 1..<digits { divisor *= 10 }
+        while divisor > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
+            divisor /= 10
+        }
+        bytes.append(UInt8(ascii: separator))
+    }
+}
+
+extension Int64 {
+    /// Quotient and remainder with the remainder never negative.
+    fileprivate func flooredDivision(by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
+    }
+}
+
+extension JSONValue {
+    /// An instant as text: ISO 8601, UTC, milliseconds, `Z`; for instance `2026-03-05T13:00:05.005Z`.
+    ///
+    /// What is finer than a millisecond is cut off, so that no event lies after its own sending. An instant outside the
+    /// years 0000 to 9999 has no such text and becomes `null`.
+    ///
+    /// - Parameter date: The instant.
+    public init(_ date: Date) {
+        // A date counts seconds in a double, so that .005 may lie a hair below: whole microseconds first, then cut.
+        let microseconds = (date.timeIntervalSince1970 * 1_000_000).rounded()
+        let milliseconds = (microseconds / 1_000).rounded(.down)
+        guard let exact = Int64(exactly: milliseconds), JSONWriter.timestampRange.contains(exact) else {
+            self = .null
+            return
+        }
+        self = .string(timestampText(exact))
+    }
+}
+
+/// `2026-03-05T13:00:05.005Z` for milliseconds since 1970.
+package func timestampText(_ milliseconds: Int64) -> String {
+    var writer = JSONWriter()
+    writer.writeTimestamp(milliseconds)
+    return String(decoding: writer.bytes.dropFirst().dropLast(), as: UTF8.self)
+}

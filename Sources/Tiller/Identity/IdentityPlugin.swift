@@ -1,0 +1,107 @@
+/// Who the user is: the anonymous id of the installation, the user id once it is known, the traits.
+///
+/// Every event that is not scoped gets, at the call, the ids and (in
+/// `context.traits`) the traits of that moment. `identify` with another user
+/// than the present one resets everything first; the first user keeps the
+/// anonymous traits; traits alone, and an empty id, keep the user.
+///
+/// What it knows survives a restart. Without it, `identify` and `alias` still
+/// send their events, but nothing is remembered, and events without any id
+/// are dropped as invalid.
+public final class IdentityPlugin: CapturingPlugin {
+    /// What is known of the user: a value.
+    public struct State: Sendable {
+        /// A UUID in lower case, made at the first launch and at each reset.
+        public fileprivate(set) var anonymousId: String
+        /// `nil` while anonymous.
+        public fileprivate(set) var userId: String?
+        /// Merged from all identify calls of this user.
+        public fileprivate(set) var traits: JSONObject
+    }
+
+    /// The names under which the state is stored.
+    private enum Key {
+        static let anonymousId = "anonymousId"
+        static let userId = "userId"
+        static let traits = "traits"
+    }
+
+    /// Before.
+    public let stage = Stage.before
+
+    /// An identity that is read from the instance's store.
+    public init() {}
+
+    /// The stored identity, or a new anonymous one. A new one is stored only where there was none: unreadable storage
+    /// never replaces an identity.
+    public func restore(_ stored: Stored, present: State?, in section: inout Section) -> State {
+        if case .value(let value) = stored, let anonymousId = value[Key.anonymousId]?.string, !anonymousId.isEmpty {
+            return State(
+                anonymousId: anonymousId, userId: value[Key.userId]?.string,
+                traits: value[Key.traits]?.object ?? JSONObject())
+        }
+        let state = present ?? State(anonymousId: section.makeId(), userId: nil, traits: JSONObject())
+        save(state, in: &section)
+        return state
+    }
+
+    /// Another user than the present one: everything is reset first, for all plugins, in the same critical section (S17).
+    public func commands(before event: borrowing Event, state: State) -> [any Command] {
+        guard event.kind == .identify, !event.isScoped else { return [] }
+        guard let present = state.userId, let new = event.userId, new != present else { return [] }
+        return [ResetOptions()]
+    }
+
+    /// Answers a reset.
+    public func apply(_ command: any Command, to state: inout State, in section: inout Section) {
+        guard let entries = (command as? ResetOptions)?.entries else { return }
+        if entries.anonymousId { state.anonymousId = section.makeId() }
+        if entries.userId { state.userId = nil }
+        if entries.traits { state.traits = JSONObject() }
+        guard entries.anonymousId || entries.userId || entries.traits else { return }
+        save(state, in: &section, replacingUnread: true)
+    }
+
+    /// Takes in what identify and alias say, and puts the identity on the event.
+    public func capture(_ event: inout Event, state: inout State, in section: inout Section) {
+        guard !event.isScoped else { return }
+        switch event.kind {
+        case .identify:
+            if let userId = event.userId { state.userId = userId }
+            state.traits.merge(event.traits)
+            event.traits = JSONObject()
+            save(state, in: &section, replacingUnread: true)
+        case .alias:
+            event.previousId = event.previousId ?? state.userId ?? state.anonymousId
+            if let userId = event.userId { state.userId = userId }
+            save(state, in: &section, replacingUnread: true)
+        case .track, .screen, .group: break
+        }
+        event.anonymousId = state.anonymousId
+        event.userId = state.userId
+        if !state.traits.isEmpty, event.context["traits"] == nil { event.context["traits"] = .object(state.traits) }
+    }
+
+    private func save(_ state: State, in section: inout Section, replacingUnread: Bool = false) {
+        section.save(
+            [
+                Key.anonymousId: .string(state.anonymousId),
+                Key.userId: state.userId.map { .string($0) } ?? .null,
+                Key.traits: .object(state.traits),
+            ],
+            replacingUnread: replacingUnread)
+    }
+}
+
+// MARK: - Calls and getters
+
+extension Analytics {
+    /// The anonymous id of this moment; `nil` after `shutdown()` and without `IdentityPlugin`.
+    public var anonymousId: String? { read(IdentityPlugin.self) { state, _ in state.anonymousId } }
+
+    /// The user id of this moment; `nil` while anonymous, after `shutdown()` and without `IdentityPlugin`.
+    public var userId: String? { read(IdentityPlugin.self) { state, _ in state.userId } }
+
+    /// The user's traits at this moment; empty if there are none, `nil` after `shutdown()` and without `IdentityPlugin`.
+    public var traits: JSONObject? { read(IdentityPlugin.self) { state, _ in state.traits } }
+}

@@ -1,0 +1,93 @@
+/// How much is logged: each level includes those before it.
+public enum LogLevel: Int, Sendable, Hashable, CaseIterable, Comparable {
+    /// Nothing.
+    case none
+    /// What went wrong and what was lost. The default.
+    case error
+    /// What was mended or refused.
+    case warn
+    /// What happened, seldom.
+    case info
+    /// What happened, often.
+    case debug
+    /// Everything.
+    case verbose
+
+    /// More is greater.
+    public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// Where the SDK's messages go.
+///
+/// Called on the SDK's threads and on the callers', one line a call, only at
+/// or above `Configuration.logLevel`. Messages name no write key, trait, body
+/// or URL query. Every method has an empty default.
+public protocol Logger: Sendable {
+    /// Everything.
+    func verbose(log: String)
+    /// What happened, often.
+    func debug(log: String)
+    /// What happened, seldom.
+    func info(log: String)
+    /// What was mended or refused.
+    func warn(log: String)
+    /// What went wrong.
+    ///
+    /// - Parameters:
+    ///   - log: The message.
+    ///   - error: What caused it, if that is known.
+    func error(log: String, error: (any Error)?)
+}
+
+extension Logger {
+    /// Does nothing.
+    public func verbose(log: String) {}
+    /// Does nothing.
+    public func debug(log: String) {}
+    /// Does nothing.
+    public func info(log: String) {}
+    /// Does nothing.
+    public func warn(log: String) {}
+    /// Does nothing.
+    public func error(log: String, error: (any Error)?) {}
+}
+
+/// The logger behind a level, and a memory of what is said only once.
+final class Diagnostics: Sendable {
+    private let logger: any Logger
+    private let level: LogLevel
+    private let said = Locked<Set<String>>([])
+
+    init(logger: any Logger, level: LogLevel) {
+        self.logger = logger
+        self.level = level
+    }
+
+    func error(_ message: @autoclosure () -> String, _ error: (any Error)? = nil) {
+        if level >= .error { logger.error(log: message(), error: error) }
+    }
+
+    func warn(_ message: @autoclosure () -> String) { if level >= .warn { logger.warn(log: message()) } }
+
+    func debug(_ message: @autoclosure () -> String) { if level >= .debug { logger.debug(log: message()) } }
+
+    /// Says something the first time only.
+    ///
+    /// - Parameter key: What counts as the same thing.
+    func once(_ key: String, _ level: LogLevel, _ message: @autoclosure () -> String, _ error: (any Error)? = nil) {
+        guard self.level >= level, said.withLock({ $0.insert(key).inserted }) else { return }
+        log(level, message(), error)
+    }
+
+    func log(_ level: LogLevel, _ message: String, _ error: (any Error)? = nil) {
+        guard self.level >= level else { return }
+        switch level {
+        case .none: break
+        case .error: logger.error(log: message, error: error)
+        case .warn: logger.warn(log: message)
+        case .info: logger.info(log: message)
+        case .debug: logger.debug(log: message)
+        case .verbose: logger.verbose(log: message)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/// What became of the events of one process's instance.
+///
+/// `recorded = inMemory + delivered + dropped`, at every moment.
+package struct Account: Sendable, Hashable {
+    /// Why an event went no further.
+    package enum Reason: Sendable, Hashable {
+        /// A plugin of the Before or Enrichment stage returned `nil`: its type's name.
+        case plugin(String)
+        /// Its JSON is larger than `Limits.eventBytes`.
+        case tooLarge
+        /// It has neither a user id nor an anonymous id.
+        case invalid
+        /// There was no room in memory at the call.
+        case queueFull
+        /// The instance was shut down before a data plane took it.
+        case undelivered
+    }
+
+    /// Event calls that the instance took or refused, without those after `shutdown`.
+    package internal(set) var recorded = 0
+    /// Left the pipeline and were taken by the data plane (or, without one, by the other destinations' queues).
+    package internal(set) var delivered = 0
+    /// What was dropped, by reason.
+    package internal(set) var dropped: [Reason: Int] = [:]
+    /// What destinations dropped for themselves, by the destination's name: their own plugins, and full queues.
+    package internal(set) var droppedByDestination: [String: Int] = [:]
+
+    /// Between the call and the data plane.
+    package var inMemory: Int { recorded - delivered - droppedInAll }
+    /// The sum over all reasons.
+    package var droppedInAll: Int { dropped.values.reduce(0, +) }
+}
+
+/// How much may wait between a call and the data plane.
+struct MemoryUse: Sendable {
+    private(set) var count = 0
+    private(set) var bytes = 0
+    let limits: Limits
+
+    /// - Parameter times: 2 for what must find room (`DECISIONS.md` 3).
+    func hasRoom(for cost: Int, times: Int = 1) -> Bool {
+        count < limits.memoryEvents.multipliedClamped(by: times)
+            && bytes + cost <= limits.memoryBytes.multipliedClamped(by: times)
+    }
+
+    mutating func take(_ cost: Int) {
+        count += 1
+        bytes += cost
+    }
+
+    mutating func release(count: Int, bytes: Int) {
+        self.count -= count
+        self.bytes -= bytes
+    }
+}
+
+extension Int {
+    fileprivate func multipliedClamped(by factor: Int) -> Int {
+        let (product, overflows) = multipliedReportingOverflow(by: factor)
+        return overflows ? .max : product
+    }
+}

@@ -1,0 +1,18 @@
+/// Anything but an event that takes its place in the order of calls.
+///
+/// A subject declares its own (a start of a session, a lifecycle change) and
+/// its capturing plugin answers it in `CapturingPlugin.apply`; every other
+/// capturing plugin sees it too and may ignore it.
+public protocol Command: Sendable {}
+
+/// A capturing plugin's own wake-up, asked for by `Section.wake(after:)`. Only that plugin sees it.
+public struct Wake: Command {
+    /// A wake-up.
+    public init() {}
+}
+
+/// The last command of an instance.
+public struct Shutdown: Command {
+    /// The end.
+    public init() {}
+}

@@ -1,0 +1,308 @@
+/// Everything that the one lock guards: who captures, in what order, and the road.
+struct Core: Sendable {
+    /// A plugin of the instance. The number tells one adding from another of the same object.
+    struct Member: Sendable {
+        let id: Int
+        let plugin: any Plugin
+    }
+
+    private(set) var members: [Member] = []
+    private(set) var slots: [any CaptureSlot] = []
+    private(set) var road = Road()
+    private(set) var isShutDown = false
+    private(set) var account = Account()
+    private(set) var isInForeground = false
+    private var memory: MemoryUse
+    private var sequence: UInt64 = 0
+    private var lastId = 0
+    private var identifiers: IdentifierGenerator
+    private var wakeCount: UInt64 = 0
+    private let time: any TimeSource
+    private let bootIdentity: String?
+    private let ownsStore: Bool
+
+    init(configuration: Configuration, ownsStore: Bool) {
+        time = configuration.time
+        bootIdentity = configuration.time.bootIdentity
+        identifiers = configuration.identifiers
+        memory = MemoryUse(limits: configuration.limits)
+        self.ownsStore = ownsStore
+    }
+
+    /// What a critical section asks to be done once the lock is left.
+    struct Aftermath: Sendable {
+        var startsPipeline = false
+        var isIgnored = false
+        var isRefused = false
+        var wakes: [(slot: Int, request: UInt64, delay: Duration?)] = []
+        var reports: [(level: LogLevel, message: String, once: Bool)] = []
+    }
+}
+
+// MARK: - Events and commands
+
+extension Core {
+    /// Takes an event in: its moment, the commands that it demands, what the capturing plugins put on it.
+    mutating func record(_ event: consuming Event, after commands: [any Command]) -> Aftermath {
+        guard !isShutDown else { return Aftermath(isIgnored: true) }
+        account.recorded += 1
+        let mustTakeEffect = event.kind == .identify || event.kind == .alias
+        let hasRoom = memory.hasRoom(for: event.cost, times: mustTakeEffect ? 2 : 1)
+        if !hasRoom, !mustTakeEffect {
+            sequence += 1
+            account.dropped[.queueFull, default: 0] += 1
+            return Aftermath(isRefused: true)
+        }
+        var section = makeSection()
+        event.moment = section.moment
+        event.messageId = section.identifiers.next()
+        event.dropBlankIds()
+        for command in commands { dispatch(command, in: &section) }
+        for index in slots.indices {
+            for command in slots[index].commands(before: event) { dispatch(command, in: &section) }
+        }
+        for index in slots.indices { slots[index].capture(&event, in: &section) }
+        event.settleTraits()
+        event.captured.context = event.context
+        event.captured.anonymousId = event.anonymousId
+        guard hasRoom else {
+            account.dropped[.queueFull, default: 0] += 1
+            var aftermath = close(section, with: .none)
+            aftermath.isRefused = true
+            return aftermath
+        }
+        memory.take(event.cost)
+        return close(section, with: .event(event))
+    }
+
+    mutating func perform(_ command: any Command) -> Aftermath {
+        guard !isShutDown else { return Aftermath(isIgnored: true) }
+        var section = makeSection()
+        dispatch(command, in: &section)
+        return close(section, with: .none)
+    }
+
+    /// A change of the app's state, and what the plugins make of it: one step.
+    mutating func change(toForeground: Bool?, by command: any Command) -> Aftermath {
+        guard !isShutDown else { return Aftermath(isIgnored: true) }
+        let aftermath = perform(command)
+        if let toForeground { isInForeground = toForeground }
+        return aftermath
+    }
+
+    /// A wake-up that is still wanted reaches the plugin that asked for it.
+    mutating func wake(_ slot: Int) -> Aftermath {
+        guard !isShutDown, let index = slots.firstIndex(where: { $0.id == slot }) else { return Aftermath() }
+        var section = makeSection()
+        slots[index].apply(Wake(), in: &section)
+        return close(section, with: .none)
+    }
+
+    mutating func shutDown() -> Aftermath {
+        var aftermath = perform(Shutdown())
+        guard !aftermath.isIgnored else { return aftermath }
+        isShutDown = true
+        road.append(RoadItem(load: .close, changes: []))
+        aftermath.startsPipeline = startsPipeline() || aftermath.startsPipeline
+        return aftermath
+    }
+
+    /// Puts something on the road that no capturing plugin needs to know of.
+    mutating func send(_ load: RoadItem.Load) -> Aftermath {
+        if case .flush = load, isShutDown { return Aftermath(isIgnored: true) }
+        road.append(RoadItem(load: load, changes: []))
+        return Aftermath(startsPipeline: startsPipeline())
+    }
+
+    /// State of the instance's own, beside the plugins'.
+    mutating func save(_ changes: [StateChange]) -> Aftermath {
+        append(changes)
+        return Aftermath(startsPipeline: startsPipeline())
+    }
+
+    mutating func makeId() -> String { identifiers.next().description }
+
+    /// What a getter sees: this moment, in no one's section.
+    func view() -> Section {
+        let moment = Moment(
+            wallMilliseconds: time.wallMilliseconds, continuous: time.continuous, sequence: sequence)
+        return Section(
+            moment: moment, isInForeground: isInForeground, bootIdentity: bootIdentity, ownsStore: ownsStore,
+            identifiers: identifiers)
+    }
+
+    private mutating func makeSection() -> Section {
+        sequence += 1
+        return view()
+    }
+
+    private mutating func dispatch(_ command: any Command, in section: inout Section) {
+        for index in slots.indices { slots[index].apply(command, in: &section) }
+        guard let reset = command as? ResetOptions else { return }
+        // A plugin that can't keep up with resets gets the last ones less than all.
+        guard memory.hasRoom(for: 0, times: 2) else { return }
+        road.append(RoadItem(load: .reset(reset), changes: []))
+    }
+
+    private mutating func close(_ section: consuming Section, with load: consuming RoadItem.Load) -> Aftermath {
+        identifiers = section.identifiers
+        let effects = section.effects
+        var aftermath = Aftermath()
+        let changes = effects.saves.isEmpty ? [] : stateChanges(effects.saves)
+        switch load {
+        case .none:
+            if !changes.isEmpty { append(changes) }
+        case let load:
+            road.append(RoadItem(load: load, changes: changes))
+        }
+        aftermath.startsPipeline = startsPipeline()
+        aftermath.reports = effects.reports
+        for (slot, delay) in effects.wakes {
+            wakeCount += 1
+            aftermath.wakes.append((slot, wakeCount, delay))
+        }
+        return aftermath
+    }
+
+    /// State that travels alone.
+    private mutating func append(_ changes: [StateChange]) {
+        if memory.hasRoom(for: 0, times: 2) {
+            road.append(RoadItem(load: .none, changes: changes))
+        } else {
+            road.mergeIntoTail(changes)
+        }
+    }
+
+    private func stateChanges(_ saves: [(slot: Int, changes: JSONObject)]) -> [StateChange] {
+        var changes: [StateChange] = []
+        for (slot, save) in saves {
+            guard let key = slots.first(where: { $0.id == slot })?.key else { continue }
+            changes.merge([StateChange(key: key, changes: save)])
+        }
+        return changes
+    }
+
+    private mutating func startsPipeline() -> Bool {
+        guard !road.isServed, !road.isEmpty else { return false }
+        road.isServed = true
+        return true
+    }
+}
+
+// MARK: - The pipeline's side
+
+extension Core {
+    /// What waits, or nothing; then the pipeline rests until it is started again.
+    mutating func takeRoad() -> [[RoadItem]] {
+        if road.isEmpty {
+            road.isServed = false
+            return []
+        }
+        return road.takeAll()
+    }
+
+    /// Whether some capturing plugin wants to seal.
+    var seals: Bool { slots.contains { $0.seals } }
+
+    /// The keys that capturing plugins keep to themselves.
+    var contextKeys: [String] { slots.flatMap(\.contextKeys) }
+
+    /// The last touch of one surviving event.
+    ///
+    /// - Returns: State that is stored with the event.
+    mutating func seal(_ event: inout Event) -> [StateChange] {
+        var section = Section(
+            moment: event.moment, isInForeground: isInForeground, bootIdentity: bootIdentity, ownsStore: ownsStore,
+            identifiers: identifiers)
+        for index in slots.indices where slots[index].seals { slots[index].seal(&event, in: &section) }
+        identifiers = section.identifiers
+        let saves = section.effects.saves
+        return saves.isEmpty ? [] : stateChanges(saves)
+    }
+
+    /// Events that left memory, delivered or not.
+    mutating func release(count: Int, bytes: Int, as reason: Account.Reason?) {
+        memory.release(count: count, bytes: bytes)
+        if let reason { account.dropped[reason, default: 0] += count } else { account.delivered += count }
+    }
+
+    mutating func countDrop(by destination: String) {
+        account.droppedByDestination[destination, default: 0] += 1
+    }
+}
+
+// MARK: - Plugins
+
+extension Core {
+    enum Admission {
+        case new(id: Int)
+        case known
+        /// Another one of its type captures already.
+        case refused
+        case shutDown
+    }
+
+    mutating func admit(_ plugin: any Plugin) -> Admission {
+        if isShutDown { return .shutDown }
+        if members.contains(where: { $0.plugin === plugin }) { return .known }
+        if plugin is any CapturingPlugin,
+            members.contains(where: { ObjectIdentifier(type(of: $0.plugin)) == ObjectIdentifier(type(of: plugin)) })
+        {
+            return .refused
+        }
+        lastId += 1
+        members.append(Member(id: lastId, plugin: plugin))
+        return .new(id: lastId)
+    }
+
+    /// The plugin takes part from here on; `nil` if it was removed before it came to that.
+    mutating func enter(_ id: Int) -> Aftermath? {
+        guard let member = members.first(where: { $0.id == id }), !isShutDown else { return nil }
+        return send(.add(member.plugin))
+    }
+
+    /// As `enter(_:)`, for a capturing plugin.
+    mutating func enter<P: CapturingPlugin>(_ id: Int, capturing plugin: P, stored: Stored) -> Aftermath? {
+        guard members.contains(where: { $0.id == id }), !isShutDown else { return nil }
+        var section = makeSection()
+        slots.append(Slot(plugin, id: id, stored: stored, in: &section))
+        return close(section, with: .add(plugin))
+    }
+
+    /// Capture stops here; teardown comes in the order of the road.
+    mutating func remove(_ plugin: any Plugin) -> Aftermath? {
+        guard !isShutDown, let index = members.firstIndex(where: { $0.plugin === plugin }) else { return nil }
+        let id = members.remove(at: index).id
+        slots.removeAll { $0.id == id }
+        return send(.remove(plugin))
+    }
+
+    /// Capturing plugins whose stored state was unreadable.
+    var unreadKeys: [(slot: Int, key: String)] { slots.filter(\.isUnread).map { ($0.id, $0.key) } }
+
+    mutating func restore(_ slot: Int, from stored: Stored) -> Aftermath {
+        guard !isShutDown, let index = slots.firstIndex(where: { $0.id == slot && $0.isUnread }) else {
+            return Aftermath()
+        }
+        var section = makeSection()
+        slots[index].restore(stored, in: &section)
+        return close(section, with: .none)
+    }
+}
+
+extension Event {
+    /// An id of nothing but blanks is no id (`data-plane.md` §2.2); capturing plugins need not ask.
+    mutating func dropBlankIds() {
+        userId = userId.nonBlank
+        anonymousId = anonymousId.nonBlank
+        previousId = previousId.nonBlank
+    }
+
+    /// The wire has a user's traits in the context, those of identify too (`data-plane.md` §2.3). Traits in a caller's
+    /// custom context replace them (`rudderstack.md` §3.1).
+    mutating func settleTraits() {
+        guard kind == .identify, !traits.isEmpty else { return }
+        if context["traits"] == nil { context["traits"] = .object(traits) }
+        traits = JSONObject()
+    }
+}

@@ -1,0 +1,107 @@
+/// A destination that can hold plugins of its own.
+///
+/// They see only this destination's events, on its executor, after every
+/// event was sealed: what they change or drop, they change and drop for this
+/// destination alone.
+public protocol DestinationPlugin: Plugin {
+    /// The plugins of its own. Held in a `let`.
+    var ownPlugins: OwnPlugins { get }
+}
+
+extension DestinationPlugin {
+    /// Always the last stage.
+    public var stage: Stage { .destination }
+
+    /// Adds a plugin for this destination only, of the Before or Enrichment stage; added twice it counts once.
+    ///
+    /// From any thread. It sees the events that the destination processes from then on.
+    ///
+    /// - Parameter plugin: A plugin; one of the Destination stage is ignored.
+    public func add(plugin: any Plugin) { ownPlugins.add(plugin) }
+
+    /// Removes a plugin of this destination; its `teardown` runs on the caller's thread.
+    ///
+    /// - Parameter plugin: Another one than those added changes nothing.
+    public func remove(plugin: any Plugin) { ownPlugins.remove(plugin) }
+}
+
+/// The plugins of one destination.
+public final class OwnPlugins: Sendable {
+    private struct State: Sendable {
+        var plugins: [any Plugin] = []
+        /// The instance, while the destination is added.
+        var analytics: (@Sendable () -> Analytics?)?
+    }
+
+    private let state = Locked(State())
+
+    /// No plugins.
+    public init() {}
+
+    /// Whether there is none.
+    var isEmpty: Bool { state.withLock { $0.plugins.isEmpty } }
+
+    func add(_ plugin: any Plugin) {
+        guard plugin.stage != .destination else { return }
+        let analytics = state.withLock { state -> (@Sendable () -> Analytics?)? in
+            guard !state.plugins.contains(where: { $0 === plugin }) else { return nil }
+            state.plugins.append(plugin)
+            return state.analytics
+        }
+        if let analytics = analytics?() { plugin.setup(analytics: analytics) }
+    }
+
+    func remove(_ plugin: any Plugin) {
+        let wasThere = state.withLock { state in
+            let count = state.plugins.count
+            state.plugins.removeAll { $0 === plugin }
+            return state.plugins.count < count
+        }
+        if wasThere { plugin.teardown() }
+    }
+
+    func attach(to analytics: Analytics) {
+        let plugins = state.withLock { state in
+            state.analytics = { [weak analytics] in analytics }
+            return state.plugins
+        }
+        for plugin in plugins { plugin.setup(analytics: analytics) }
+    }
+
+    func detach() {
+        let plugins = state.withLock { state in
+            state.analytics = nil
+            return state.plugins
+        }
+        for plugin in plugins { plugin.teardown() }
+    }
+
+    func reset(_ options: ResetOptions) { for plugin in ordered { plugin.reset(options) } }
+
+    func flush() { for plugin in ordered { plugin.flush() } }
+
+    /// The event as this destination sees it, or `nil` if one of its plugins drops it.
+    func process(_ event: Event, in analytics: Analytics) -> Event? {
+        var event = event
+        for plugin in ordered {
+            guard let next = event.processed(by: plugin, in: analytics) else { return nil }
+            event = next
+        }
+        return event
+    }
+
+    private var ordered: [any Plugin] {
+        state.withLock { state in
+            state.plugins.filter { $0.stage == .before } + state.plugins.filter { $0.stage == .enrichment }
+        }
+    }
+}
+
+extension Event {
+    /// What a plugin makes of the event; what the call fixed stays as it was, whatever event the plugin returns.
+    func processed(by plugin: any Plugin, in analytics: Analytics) -> Event? {
+        guard var next = plugin.process(self, in: analytics) else { return nil }
+        if next.messageId != messageId || next.sequence != sequence || next.kind != kind { next.adopt(fixedPartsOf: self) }
+        return next
+    }
+}

@@ -1,0 +1,269 @@
+import Dispatch
+
+/// What stands behind the handles of one instance: the core and its lock, the pipeline and its executor, timers.
+///
+/// It owns itself until the road is empty: a dispatched run holds it, so that releasing the last `Analytics` loses
+/// nothing.
+final class Engine: Sendable {
+    let configuration: Configuration
+    let diagnostics: Diagnostics
+    private let core: Locked<Core>
+    private let pipeline: Pipeline
+    private let executor = DispatchQueue(label: "tiller.pipeline")
+    private let store: any StateStore
+    private let time: any TimeSource
+    /// The newest wake-up of each capturing plugin, by slot.
+    private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
+    private let weakHandle = Locked(WeakHandle())
+    private let ending = Locked(Ending())
+    let hub: LifecycleHub
+
+    private struct WeakHandle: Sendable { weak var analytics: Analytics? }
+
+    /// Who waits for the end of an instance.
+    private struct Ending: Sendable {
+        var isClosed = false
+        var waiters: [@Sendable () -> Void] = []
+    }
+
+    init(configuration: Configuration) {
+        self.configuration = configuration
+        diagnostics = Diagnostics(logger: configuration.logger ?? SystemLogger(), level: configuration.logLevel)
+        time = configuration.time
+        store = configuration.makeStore(diagnostics)
+        core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
+        pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
+        hub = LifecycleHub()
+    }
+
+    /// The user's handle, or one made for plugins when that has been released.
+    var handle: Analytics {
+        weakHandle.withLock { $0.analytics } ?? Analytics(standingInFor: self)
+    }
+
+    func setHandle(_ analytics: Analytics) { weakHandle.withLock { $0.analytics = analytics } }
+}
+
+// MARK: - Calls
+
+extension Engine {
+    func record(_ event: consuming Event, after commands: [any Command] = []) {
+        event.cost = event.estimatedCost
+        finish(core.withLock(moving: event) { core, event in core.record(event, after: commands) })
+    }
+
+    func perform(_ command: any Command) { finish(core.withLock { $0.perform(command) }) }
+
+    func flush() { finish(core.withLock { $0.send(.flush) }) }
+
+    /// Runs an action when everything recorded before has passed the pipeline, or at once after the end.
+    func whenPassed(throughDestinations: Bool = false, _ action: @escaping @Sendable () -> Void) {
+        if ending.withLock({ $0.isClosed }) {
+            action()
+        } else {
+            finish(core.withLock { $0.send(.barrier(throughDestinations: throughDestinations, action)) })
+        }
+    }
+
+    func read<P: CapturingPlugin, Result>(
+        _ type: P.Type, _ body: (P.State, borrowing Section) -> Result?
+    ) -> Result? {
+        core.withLock { core in
+            guard !core.isShutDown, let state = core.slots.first(where: { $0.plugin is P })?.state(as: P.State.self)
+            else { return nil }
+            return body(state, core.view())
+        }
+    }
+
+    var account: Account { core.withLock { $0.account } }
+
+    /// Does what a critical section asked for, outside of it.
+    private func finish(_ aftermath: consuming Core.Aftermath) {
+        if aftermath.startsPipeline { executor.async { self.serve() } }
+        if aftermath.isIgnored {
+            diagnostics.once("afterShutdown", .error, "The instance was shut down; calls are ignored")
+        }
+        if aftermath.isRefused {
+            diagnostics.once("queueFull", .error, "An event was refused: what may wait in memory is used up")
+        }
+        for (level, message, once) in aftermath.reports {
+            if once { diagnostics.once(message, level, message) } else { diagnostics.log(level, message) }
+        }
+        for wake in aftermath.wakes { schedule(wake.slot, wake.request, wake.delay) }
+    }
+
+    private func serve() {
+        while true {
+            let chunks = core.withLock { $0.takeRoad() }
+            if chunks.isEmpty { return }
+            for chunk in chunks { pipeline.run(chunk, in: self) }
+        }
+    }
+}
+
+// MARK: - Wake-ups
+
+extension Engine {
+    /// The newest request of a plugin wins, in whatever order the threads that carry them come here.
+    private func schedule(_ slot: Int, _ request: UInt64, _ delay: Duration?) {
+        let token = delay.map { delay in
+            time.schedule(after: delay) { [weak self] in self?.wake(slot, request) }
+        }
+        let outdated = wakes.withLock { wakes -> CancellationToken? in
+            guard request > wakes[slot]?.request ?? 0 else { return token }
+            let outdated = wakes[slot]?.token
+            wakes[slot] = (request, token)
+            return outdated
+        }
+        outdated?.cancel()
+    }
+
+    private func wake(_ slot: Int, _ request: UInt64) {
+        // A timer may fire before its request is noted, never after a newer one was.
+        guard wakes.withLock({ $0[slot]?.request ?? 0 }) <= request else { return }
+        finish(core.withLock { $0.wake(slot) })
+    }
+}
+
+// MARK: - Plugins
+
+extension Engine {
+    func add(_ plugin: any Plugin, analytics: Analytics) {
+        switch core.withLock({ $0.admit(plugin) }) {
+        case .known: return
+        case .shutDown:
+            diagnostics.once("afterShutdown", .error, "The instance was shut down; calls are ignored")
+        case .refused:
+            diagnostics.error("A second \(type(of: plugin)) was refused: one of a capturing type is enough")
+        case .new(let id):
+            plugin.setup(analytics: analytics)
+            (plugin as? any DestinationPlugin)?.ownPlugins.attach(to: analytics)
+            (plugin as? any DataPlaneDestination)?.attach(to: dataPlaneEnvironment())
+            let aftermath =
+                (plugin as? any CapturingPlugin).map { enter(id, capturing: $0) } ?? core.withLock { $0.enter(id) }
+            guard let aftermath else {
+                plugin.teardown()  // removed, or shut down, while it was being set up
+                return
+            }
+            finish(aftermath)
+            if let observer = plugin as? any LifecycleObserver { hub.add(observer, in: self) }
+        }
+    }
+
+    private func enter(_ id: Int, capturing plugin: some CapturingPlugin) -> Core.Aftermath? {
+        let stored = store.load(plugin.storageKey)
+        if case .unreadable = stored {
+            diagnostics.once("unreadable", .error, "What is stored can't be read; it is left as it is")
+        }
+        return core.withLock { $0.enter(id, capturing: plugin, stored: stored) }
+    }
+
+    /// The environment holds the core, so that the last upload of a released instance is still accounted for.
+    private func dataPlaneEnvironment() -> DataPlaneEnvironment {
+        let stored = store.load("Installation")
+        var installationId = core.withLock { $0.makeId() }
+        if case .value(let value) = stored, let id = value["id"]?.string {
+            installationId = id
+        } else if case .absent = stored {
+            let change = StateChange(key: "Installation", changes: ["id": .string(installationId)])
+            finish(core.withLock { $0.save([change]) })
+        }
+        return DataPlaneEnvironment(diagnostics: diagnostics, installationId: installationId) {
+            [core] count, bytes, reason in
+            core.withLock { $0.release(count: count, bytes: bytes, as: reason) }
+        }
+    }
+
+    func remove(_ plugin: any Plugin) {
+        guard let aftermath = core.withLock({ $0.remove(plugin) }) else { return }
+        if let observer = plugin as? any LifecycleObserver { hub.remove(observer) }
+        finish(aftermath)
+    }
+
+    func plugin<P>(ofType type: P.Type) -> P? {
+        core.withLock { $0.members }.lazy.compactMap { $0.plugin as? P }.first
+    }
+}
+
+// MARK: - Lifecycle
+
+extension Engine {
+    /// A change of the app's state and what the capturing plugins make of it: one step.
+    func apply(_ change: LifecycleEvent) {
+        switch change {
+        case .foreground:
+            readAgain()
+            finish(core.withLock { $0.change(toForeground: true, by: change) })
+        case .background: finish(core.withLock { $0.change(toForeground: false, by: change) })
+        case .terminate: perform(change)
+        }
+    }
+
+    /// A store that could not be read (before the first unlock) is read again, off the lock, before a foreground is
+    /// applied.
+    private func readAgain() {
+        for (slot, key) in core.withLock({ $0.unreadKeys }) {
+            let stored = store.load(key)
+            finish(core.withLock { $0.restore(slot, from: stored) })
+        }
+    }
+}
+
+// MARK: - The pipeline's side
+
+extension Engine {
+    /// The keys that capturing plugins keep to themselves.
+    var contextKeys: [String] { core.withLock { $0.contextKeys } }
+
+    /// Runs a body in a critical section if some capturing plugin wants to seal.
+    func sealing<Chunk: Sendable>(_ chunk: Chunk, _ body: (inout Chunk, inout Core) -> Void) -> Chunk {
+        core.withLock(moving: chunk) { core, chunk in
+            guard core.seals else { return chunk }
+            var chunk = chunk
+            body(&chunk, &core)
+            return chunk
+        }
+    }
+
+    func release(count: Int, bytes: Int, as reason: Account.Reason?) {
+        guard count > 0 else { return }
+        core.withLock { $0.release(count: count, bytes: bytes, as: reason) }
+    }
+
+    func countDrop(by destination: String) { core.withLock { $0.countDrop(by: destination) } }
+}
+
+// MARK: - The end
+
+extension Engine {
+    func shutDown() {
+        hub.stop()
+        let aftermath = core.withLock { $0.shutDown() }
+        if !aftermath.isIgnored { store.prepareToClose() }
+        finish(aftermath)
+        let tokens = wakes.withLock { wakes in
+            defer { wakes = wakes.mapValues { ($0.request, nil) } }
+            return wakes.values.compactMap(\.token)
+        }
+        for token in tokens { token.cancel() }
+    }
+
+    /// The last thing the pipeline does.
+    func didClose() {
+        let waiters = ending.withLock { ending in
+            ending.isClosed = true
+            defer { ending.waiters = [] }
+            return ending.waiters
+        }
+        for waiter in waiters { waiter() }
+    }
+
+    /// Runs an action when the pipeline has come to its end.
+    func whenClosed(_ action: @escaping @Sendable () -> Void) {
+        let isClosed = ending.withLock { ending in
+            if !ending.isClosed { ending.waiters.append(action) }
+            return ending.isClosed
+        }
+        if isClosed { action() }
+    }
+}

@@ -1,0 +1,159 @@
+/// Groups events into sessions: puts `sessionId` on them, and `sessionStart` on the first of each session.
+///
+/// The session of an event is decided at the call, in one step with its
+/// identity and its time. The start mark goes to the first event that survives
+/// the Before and Enrichment stages (S12). The rules are in the documentation's
+/// article "Sessions"; `SessionState` is their code.
+public final class SessionTrackingPlugin: CapturingPlugin {
+    /// What the plugin knows: the rules' state, and whether its heartbeat is asked for.
+    public struct State: Sendable {
+        var rules: SessionState
+        var isBeating = false
+    }
+
+    private enum ContextKey {
+        static let id = "sessionId"
+        static let start = "sessionStart"
+    }
+
+    /// Before.
+    public let stage = Stage.before
+
+    /// Written by this plugin alone.
+    public let contextKeys = [ContextKey.id, ContextKey.start]
+
+    private let configuration: SessionConfiguration
+    private let isAutomatic: Bool
+
+    /// Sessions as configured.
+    ///
+    /// - Parameters:
+    ///   - configuration: Policy, timeout, automatic or not.
+    ///   - isApp: What `automaticSessionTracking: nil` means; true by default.
+    public init(configuration: SessionConfiguration = SessionConfiguration(), isApp: Bool = true) {
+        self.configuration = configuration
+        isAutomatic = configuration.automaticSessionTracking ?? isApp
+    }
+
+    /// Loads the stored session and judges it (S1). A guest behaves as if none were stored (S21).
+    public func restore(_ stored: Stored, present: State?, in section: inout Section) -> State {
+        var rules = SessionState(
+            isAutomatic: isAutomatic, timeout: configuration.sessionTimeoutInMillis,
+            policy: configuration.backgroundEvents)
+        guard section.ownsStore, case .value(let value) = stored else { return present ?? State(rules: rules) }
+        rules.load(value)
+        guard let present else {
+            if rules.launch(at: section.instant) { save(rules, in: &section) }
+            return State(rules: rules)
+        }
+        return merge(present, into: rules, in: &section)
+    }
+
+    /// What a store that was unreadable until now holds, and what happened meanwhile: a session that began in this process
+    /// goes on, else the stored one is judged as at a launch.
+    private func merge(_ present: State, into stored: SessionState, in section: inout Section) -> State {
+        var merged = present
+        merged.rules.lastGenerated = max(stored.lastGenerated, present.rules.lastGenerated)
+        if present.rules.session == nil, !present.rules.isEndedByCall {
+            var loaded = stored
+            _ = loaded.launch(at: section.instant)
+            loaded.isArmed = present.rules.isArmed
+            merged.rules = loaded
+        } else if present.rules.lastId == nil {
+            merged.rules.lastId = stored.lastId
+        }
+        save(merged.rules, in: &section)
+        section.save(merged.rules.storedMark)
+        return merged
+    }
+
+    /// Answers lifecycle changes, resets, and the two calls.
+    public func apply(_ command: any Command, to state: inout State, in section: inout Section) {
+        let now = section.instant
+        var isInForeground = section.isInForeground
+        var isAskedFor = false
+        switch command {
+        case LifecycleEvent.foreground:
+            state.rules.comeToForeground(at: now)
+            isInForeground = true
+        case LifecycleEvent.background:
+            guard isInForeground else { return }
+            state.rules.touch(at: now)
+            isInForeground = false
+        case LifecycleEvent.terminate, is Shutdown, is Wake:
+            guard isInForeground else { return }
+            state.rules.touch(at: now)
+            if command is Wake { state.isBeating = false }
+        case let reset as ResetOptions:
+            guard reset.entries.session else { return }
+            state.rules.refresh(at: now, isInForeground: isInForeground)
+            isAskedFor = true
+        case let start as StartSession:
+            if let id = start.id, !SessionState.isValidManualId(id) {
+                section.report(.error, "startSession: an id needs at least ten digits and must fit Int64")
+                return
+            }
+            state.rules.startManually(id: start.id, at: now)
+            isAskedFor = true
+        case is EndSession: state.rules.end()
+        default: return
+        }
+        save(state.rules, in: &section, replacingUnread: isAskedFor)
+        beat(&state, isInForeground: isInForeground, in: &section)
+    }
+
+    /// Decides the event's session.
+    public func capture(_ event: inout Event, state: inout State, in section: inout Section) {
+        removeForeignKeys(from: &event, in: &section)
+        guard !event.isScoped else { return }
+        let (carried, mustBeStored) = state.rules.makeEvent(
+            at: section.instant, isInForeground: section.isInForeground)
+        if mustBeStored { save(state.rules, in: &section) }
+        guard let carried else { return }
+        event.context[ContextKey.id] = .uint(carried.id)
+        section.fact = carried.generation
+    }
+
+    /// While some session's mark is to give.
+    public func seals(_ state: State) -> Bool { state.rules.hasPendingMark }
+
+    /// Puts the start mark on the first survivor of its session (S12). An event whose `sessionId` a plugin took off gets
+    /// none and spends none.
+    public func seal(_ event: inout Event, state: inout State, in section: inout Section) {
+        guard let generation = section.fact, event.context[ContextKey.id] != nil else { return }
+        guard state.rules.giveMark(of: generation) else { return }
+        event.context[ContextKey.start] = true
+        section.save(state.rules.storedMark)
+    }
+
+    /// What a caller's custom context has under the plugin's keys goes (S13).
+    private func removeForeignKeys(from event: inout Event, in section: inout Section) {
+        guard !event.context.isEmpty else { return }
+        for key in contextKeys where event.context[key] != nil {
+            event.context[key] = nil
+            section.report(.warn, "\(key) in a custom context was removed: it belongs to session tracking", once: true)
+        }
+    }
+
+    private func save(_ rules: SessionState, in section: inout Section, replacingUnread: Bool = false) {
+        section.save(rules.stored, replacingUnread: replacingUnread)
+        // What was unread may hold a mark of its own count. Elsewhere the mark is the seal's to store.
+        if replacingUnread { section.save(rules.storedMark) }
+    }
+
+    /// The heartbeat runs in the foreground while there is an automatic session (S6), and never else.
+    private func beat(_ state: inout State, isInForeground: Bool, in section: inout Section) {
+        let shouldBeat = isInForeground && state.rules.session?.isManual == false
+        guard shouldBeat != state.isBeating else { return }
+        state.isBeating = shouldBeat
+        section.wake(after: shouldBeat ? state.rules.heartbeat : nil)
+    }
+}
+
+extension Section {
+    /// The section's moment in the words of the rules.
+    var instant: SessionState.Instant {
+        SessionState.Instant(
+            wall: moment.wallMilliseconds, continuous: moment.continuousMilliseconds, boot: bootIdentity)
+    }
+}
