@@ -24,7 +24,8 @@ let package = Package(
             name: "TillerCommand", dependencies: ["Tiller", "TillerTesting"], path: "Sources/tiller",
             swiftSettings: settings),
         .testTarget(
-            name: "TillerTests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),
+            name: "TillerTests", dependencies: ["Tiller", "TillerTesting"], resources: [.copy("Resources/sessions")],
+            swiftSettings: settings),
         .testTarget(
             name: "PublicAPITests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),
     ],

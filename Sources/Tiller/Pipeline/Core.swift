@@ -4,6 +4,8 @@ struct Core: Sendable {
     struct Member: Sendable {
         let id: Int
         let plugin: any Plugin
+        /// It is on the road; until then it is being set up.
+        var hasEntered = false
     }
 
     private(set) var members: [Member] = []
@@ -257,24 +259,26 @@ extension Core {
 
     /// The plugin takes part from here on; `nil` if it was removed before it came to that.
     mutating func enter(_ id: Int) -> Aftermath? {
-        guard let member = members.first(where: { $0.id == id }), !isShutDown else { return nil }
-        return send(.add(member.plugin))
+        guard let index = members.firstIndex(where: { $0.id == id }), !isShutDown else { return nil }
+        members[index].hasEntered = true
+        return send(.add(members[index].plugin))
     }
 
     /// As `enter(_:)`, for a capturing plugin.
     mutating func enter<P: CapturingPlugin>(_ id: Int, capturing plugin: P, stored: Stored) -> Aftermath? {
-        guard members.contains(where: { $0.id == id }), !isShutDown else { return nil }
+        guard let index = members.firstIndex(where: { $0.id == id }), !isShutDown else { return nil }
+        members[index].hasEntered = true
         var section = makeSection()
         slots.append(Slot(plugin, id: id, stored: stored, in: &section))
         return close(section, with: .add(plugin))
     }
 
-    /// Capture stops here; teardown comes in the order of the road.
+    /// Capture stops here; teardown comes in the order of the road, or from the adder if it is still being set up.
     mutating func remove(_ plugin: any Plugin) -> Aftermath? {
         guard !isShutDown, let index = members.firstIndex(where: { $0.plugin === plugin }) else { return nil }
-        let id = members.remove(at: index).id
-        slots.removeAll { $0.id == id }
-        return send(.remove(plugin))
+        let member = members.remove(at: index)
+        slots.removeAll { $0.id == member.id }
+        return member.hasEntered ? send(.remove(plugin)) : Aftermath()
     }
 
     /// Capturing plugins whose stored state was unreadable.

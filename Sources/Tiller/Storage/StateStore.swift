@@ -18,7 +18,10 @@ public struct StateChange: Sendable, Equatable {
     /// An object with the change made.
     func applied(to object: JSONObject) -> JSONObject {
         var object = object
-        for (key, value) in changes { object[key] = value == .null ? nil : value }
+        for (key, value) in changes {
+            // Not a conditional expression: there `nil` would be the value `null`.
+            if value == .null { object[key] = nil } else { object[key] = value }
+        }
         return object
     }
 }
