@@ -105,7 +105,8 @@ extension Analytics {
     ///
     /// - Parameters:
     ///   - newId: The id from now on; an empty one is refused with an error in the log.
-    ///   - previousId: The id before; `nil` or empty means the present user id or, while anonymous, the anonymous id.
+    ///   - previousId: The id before; `nil` or empty means the present user id or, while anonymous, the anonymous id; on a
+    ///     scoped event those of the person it names.
     ///   - options: Integrations, custom context, external ids, the person of this call.
     public func alias(newId: String, previousId: String? = nil, options: EventOptions? = nil) {
         guard let newId = Optional(newId).nonBlank else {
@@ -220,9 +221,7 @@ public struct ScopedAnalytics: Sendable {
 
     /// Gives the person a new id; without a previous one, the handle's user id or anonymous id is it.
     public func alias(newId: String, previousId: String? = nil, options: EventOptions? = nil) {
-        let options = scoped(options)
-        let previousId = previousId.nonBlank ?? options.userId.nonBlank ?? options.anonymousId.nonBlank
-        analytics.alias(newId: newId, previousId: previousId, options: options)
+        analytics.alias(newId: newId, previousId: previousId, options: scoped(options))
     }
 
     /// Records that a link opened the app for the person.
@@ -297,8 +296,9 @@ extension Event {
 
     fileprivate static func alias(_ newId: String, previousId: String?, options: EventOptions?) -> Event {
         var event = Event(.alias, options: options)
+        // The id before is that of the person whom the call names, if it names one.
+        event.previousId = previousId.nonBlank ?? event.userId ?? event.anonymousId
         event.userId = newId
-        event.previousId = previousId
         return event
     }
 

@@ -40,5 +40,7 @@ public final class RecordingLogger: Logger {
     /// Remembers a message and its cause.
     public func error(log: String, error: (any Error)?) { append(.error, log + (error.map { ": \($0)" } ?? "")) }
 
-    private func append(_ level: LogLevel, _ text: String) { log.withLock { $0.append(Message(level: level, text: text)) } }
+    private func append(_ level: LogLevel, _ text: String) {
+        log.withLock { $0.append(Message(level: level, text: text)) }
+    }
 }

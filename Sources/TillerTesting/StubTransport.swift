@@ -83,7 +83,8 @@ public final class StubTransport: Transport {
         }
         for waiter in reached { waiter.resume() }
         switch answer {
-        case .status(let status): return TransportResponse(status: status, body: Array((status == 200 ? "ok" : "").utf8))
+        case .status(let status):
+            return TransportResponse(status: status, body: Array((status == 200 ? "ok" : "").utf8))
         case .failure(let error): throw error
         case .hold:
             await withCheckedContinuation { continuation in

@@ -34,9 +34,9 @@ public final class VirtualTime: TimeSource {
 
     /// The start, and what has passed, and what the clock was set by. Readings that no 64 bits hold stop at the end.
     public var wallMilliseconds: Int64 {
-        let passed = state.withLock { milliseconds($0.real + $0.wallOffset) }
+        let passed = state.withLock { $0.real + $0.wallOffset }.wholeMilliseconds
         let (sum, overflows) = start.addingReportingOverflow(passed)
-        return overflows ? .max : sum
+        return overflows ? (passed < 0 ? .min : .max) : sum
     }
 
     /// What has passed since the last `reboot()`.
@@ -110,11 +110,4 @@ public final class VirtualTime: TimeSource {
 
     /// Forgets all timers, as the end of a process does.
     public func removeTimers() { state.withLock { $0.timers = [] } }
-
-    private func milliseconds(_ duration: Duration) -> Int64 {
-        let (seconds, attoseconds) = duration.components
-        let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)
-        if overflows { return seconds < 0 ? .min : .max }
-        return product + attoseconds / 1_000_000_000_000_000
-    }
 }

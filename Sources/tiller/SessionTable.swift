@@ -57,7 +57,9 @@ struct SessionTable {
     private func duration(_ milliseconds: UInt64) -> String {
         var rest = milliseconds
         var text = ""
-        for (unit, scale) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] as [(String, UInt64)] {
+        for (unit, scale) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)]
+            as [(String, UInt64)]
+        {
             if rest >= scale { text += "\(rest / scale)\(unit)" }
             rest %= scale
         }

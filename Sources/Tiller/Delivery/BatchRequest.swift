@@ -23,8 +23,8 @@ struct BatchEndpoint: Sendable {
         guard var components = URLComponents(string: trimmed),
             ["http", "https"].contains(components.scheme?.lowercased()), components.host?.isEmpty == false
         else { return nil }
-        while components.path.hasSuffix("/") { components.path.removeLast() }
-        components.path += "/v1/batch"
+        while components.percentEncodedPath.hasSuffix("/") { components.percentEncodedPath.removeLast() }
+        components.percentEncodedPath += "/v1/batch"
         guard let url = components.string else { return nil }
         self.url = url
         authorization = "Basic " + Data((writeKey + ":").utf8).base64EncodedString()

@@ -14,10 +14,13 @@ final class Uploader: Sendable {
         var hasFlushed = false
         var isRunning = false
         var failures = 0
+        /// The attempt under way was cut when the end had come.
+        var isLastAttempt = false
         var wait: Wait?
         /// When a wait was ended before its time, by the continuous clock.
         var lastEndedWait: Duration?
-        var intervalTimer: CancellationToken?
+        var interval: Interval?
+        var lastTimerId = 0
         var isClosing = false
         var flushWaiters: [FlushWaiter] = []
         var doneWaiters: [@Sendable () -> Void] = []
@@ -25,11 +28,18 @@ final class Uploader: Sendable {
         var environment: DataPlaneEnvironment?
     }
 
-    /// No attempt is made before it is over.
+    /// No attempt is made before it is over. Noted before its timer is set, which may fire before `schedule` returns.
     private struct Wait: Sendable {
+        let id: Int
         let until: Int64
         let reason: String
-        let timer: CancellationToken
+        var timer: CancellationToken?
+    }
+
+    /// An upload at its end. Noted before its timer is set.
+    private struct Interval: Sendable {
+        let id: Int
+        var timer: CancellationToken?
     }
 
     private struct FlushWaiter: Sendable {
@@ -40,6 +50,7 @@ final class Uploader: Sendable {
     /// `DESIGN.md` §7.
     private static let requestTimeout = Duration.seconds(30)
     private static let shortestTimeBetweenEndedWaits = Duration.seconds(10)
+    private static let shutDown = FlushResult.stopped(reason: "the instance was shut down")
 
     private let state: Locked<State>
     private let endpoint: BatchEndpoint?
@@ -113,31 +124,41 @@ extension Uploader {
             return wait
         }
         guard let wait else { return }
-        wait.timer.cancel()
+        wait.timer?.cancel()
         start()
     }
 
+    /// Everything that waits is asked for, so that no interval need end.
     private func upload() {
-        state.withLock { state in
+        let interval = state.withLock { state in
             state.target = state.appended
             state.sinceLastFlush = 0
-            state.hasFlushed = true
+            if !state.events.isEmpty { state.hasFlushed = true }
+            return state.interval.take()
         }
+        interval?.timer?.cancel()
         start()
     }
 
     private func startIntervalTimer() {
-        guard let interval = policies.compactMap(\.interval).min() else { return }
-        guard state.withLock({ $0.intervalTimer == nil && !$0.isClosing }) else { return }
-        let timer = time.schedule(after: interval) { [weak self] in
-            guard let self else { return }
-            let hasEvents = self.state.withLock { state in
-                state.intervalTimer = nil
-                return !state.events.isEmpty
-            }
-            if hasEvents { self.upload() }
+        guard let shortest = policies.compactMap(\.interval).min() else { return }
+        let id = state.withLock { state -> Int? in
+            guard state.interval == nil, !state.isClosing else { return nil }
+            state.lastTimerId += 1
+            state.interval = Interval(id: state.lastTimerId)
+            return state.lastTimerId
         }
-        state.withLock { $0.intervalTimer = timer }
+        guard let id else { return }
+        let timer = time.schedule(after: shortest) { [weak self] in
+            guard let self, self.state.withLock({ $0.interval?.id == id }) else { return }
+            self.upload()
+        }
+        let isOver = state.withLock { state in
+            guard state.interval?.id == id else { return true }
+            state.interval?.timer = timer
+            return false
+        }
+        if isOver { timer.cancel() }
     }
 }
 
@@ -168,7 +189,7 @@ extension Uploader {
         while let batch = nextBatch() {
             let failure = await send(batch)
             if let failure {
-                didFail(failure)
+                if didFail(failure) { continue }
                 break
             }
             didDeliver(batch.events)
@@ -198,6 +219,7 @@ extension Uploader {
             let count = Self.lengthOfBatch(
                 in: state.events.prefix(wanted), bytes: batchBytes, isPerIdentity: isPerIdentity)
             state.inFlightCount = count
+            state.isLastAttempt = state.isClosing
             return (Array(state.events.prefix(count)), environment.installationId)
         }
         guard let cut, let endpoint else { return nil }
@@ -236,25 +258,44 @@ extension Uploader {
         for waiter in reached { waiter.resume(.delivered) }
     }
 
-    private func didFail(_ reason: String) {
-        let (isClosing, delay, diagnostics) = state.withLock { state in
+    /// - Returns: Whether to go on at once: the end came during the attempt, and what waits is tried once more.
+    private func didFail(_ reason: String) -> Bool {
+        let now = time.wallMilliseconds
+        let (goesOn, wait, delay, diagnostics) = state.withLock { state in
             state.inFlightCount = 0
-            state.isRunning = false
+            let goesOn = state.isClosing && !state.isLastAttempt
+            state.isRunning = goesOn
             let ceiling = min(Duration.seconds(1) * (1 << min(state.failures, 20)), longestWait)
             state.failures += 1
             let share = Double(state.random.nextWord() >> 11) / Double(1 << 53)
             let delay = Duration.milliseconds(Int64(share * Double(ceiling.wholeMilliseconds)))
-            return (state.isClosing, delay, state.environment?.diagnostics)
+            if !state.isClosing {
+                state.lastTimerId += 1
+                state.wait = Wait(id: state.lastTimerId, until: now + delay.wholeMilliseconds, reason: reason)
+            }
+            return (goesOn, state.wait, delay, state.environment?.diagnostics)
         }
         diagnostics?.once("upload \(reason)", .error, "An upload failed, its events are kept: \(reason)")
-        if isClosing { return }
-        let until = time.wallMilliseconds + delay.wholeMilliseconds
-        let timer = time.schedule(after: delay) { [weak self] in
-            self?.state.withLock { $0.wait = nil }
-            self?.start()
+        guard let wait else { return goesOn }
+        let timer = time.schedule(after: delay) { [weak self] in self?.endWait(wait.id) }
+        let isOver = state.withLock { state in
+            guard state.wait?.id == wait.id else { return true }
+            state.wait?.timer = timer
+            return false
         }
-        state.withLock { $0.wait = Wait(until: until, reason: reason, timer: timer) }
-        resumeAll(with: .waiting(until: until, reason: reason))
+        if isOver { timer.cancel() }
+        resumeAll(with: .waiting(until: wait.until, reason: reason))
+        return false
+    }
+
+    /// Ends a wait when its time has come.
+    private func endWait(_ id: Int) {
+        let isOver = state.withLock { state in
+            guard state.wait?.id == id else { return false }
+            state.wait = nil
+            return true
+        }
+        if isOver { start() }
     }
 
     private func resumeAll(with result: FlushResult) {
@@ -271,11 +312,12 @@ extension Uploader {
 extension Uploader {
     func whenFlushed(deliveredBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void) {
         let result = state.withLock { state -> FlushResult? in
-            if state.appended == deliveredBefore + state.lost { return .nothingWaiting }
-            if state.delivered + state.lost == state.appended { return .delivered }
+            if state.lost > 0 { return Self.shutDown }
+            if state.target == deliveredBefore { return .nothingWaiting }
+            if state.delivered >= state.target { return .delivered }
             if endpoint == nil { return .stopped(reason: "the data plane's URL can't be used") }
             if let wait = state.wait { return .waiting(until: wait.until, reason: wait.reason) }
-            state.flushWaiters.append(FlushWaiter(target: state.appended, resume: resume))
+            state.flushWaiters.append(FlushWaiter(target: state.target, resume: resume))
             return nil
         }
         if let result { resume(result) }
@@ -283,17 +325,13 @@ extension Uploader {
 
     /// The last upload; what it can't deliver is lost.
     func close() {
-        let (wait, timer) = state.withLock { state in
+        let (wait, interval) = state.withLock { state in
             state.isClosing = true
             state.target = state.appended
-            defer {
-                state.wait = nil
-                state.intervalTimer = nil
-            }
-            return (state.wait, state.intervalTimer)
+            return (state.wait.take(), state.interval.take())
         }
-        wait?.timer.cancel()
-        timer?.cancel()
+        wait?.timer?.cancel()
+        interval?.timer?.cancel()
         start()
         if !state.withLock({ $0.isRunning }) { finishIfClosing() }
     }
@@ -313,7 +351,11 @@ extension Uploader {
             let lost = state.events
             state.events = []
             state.lost += lost.count
-            defer { state.doneWaiters = [] }
+            defer {
+                state.doneWaiters = []
+                // It holds the instance's core, which holds this destination.
+                state.environment = nil
+            }
             return (lost, state.doneWaiters, state)
         }
         guard let (lost, waiters, state) = ended else { return }
@@ -321,7 +363,7 @@ extension Uploader {
             state.environment?.diagnostics.error("\(lost.count) events were not delivered before the shutdown")
             state.environment?.release(lost.count, lost.reduce(0) { $0 + $1.cost }, .undelivered)
         }
-        resumeAll(with: .stopped(reason: "the instance was shut down"))
+        resumeAll(with: Self.shutDown)
         for waiter in waiters { waiter() }
     }
 }

@@ -44,15 +44,15 @@ public struct Event: Sendable {
     /// (`data-plane.md` §2.3).
     public var traits: JSONObject
 
-    /// What surrounds the event. `sessionId` and `sessionStart` belong to `SessionTrackingPlugin`: what another plugin
-    /// changes or adds there is undone before the destinations, a removal stays.
+    /// What surrounds the event. Keys that belong to one plugin alone (`CapturingPlugin.contextKeys`) can be removed by
+    /// others; what they change or add there is undone before the destinations.
     public var context: JSONObject
 
     /// Which destinations get the event, by display name; empty means `{"All": true}`.
     public var integrations: JSONObject
 
     /// Whether the call named its person itself (`EventOptions.userId`, `Analytics.scoped(userId:anonymousId:)`): such
-    /// an event neither carries nor touches the instance's identity and session.
+    /// an event neither carries nor touches what the instance knows of its own user.
     public internal(set) var isScoped = false
 
     /// Made once, at the call; every copy that is sent has the same.
@@ -83,7 +83,8 @@ public struct Event: Sendable {
     ///   - traits: For identify and group.
     ///   - options: Integrations, custom context, external ids, the person.
     public init(
-        _ kind: EventKind, name: String? = nil, properties: JSONObject = JSONObject(), traits: JSONObject = JSONObject(),
+        _ kind: EventKind, name: String? = nil, properties: JSONObject = JSONObject(),
+        traits: JSONObject = JSONObject(),
         options: EventOptions? = nil
     ) {
         self.kind = kind

@@ -7,14 +7,15 @@ public struct EventOptions: Sendable {
     public var integrations: JSONObject?
 
     /// Members for the event's context. The SDK's own keys win over them (`app`, `device`, `library`, `locale`,
-    /// `network`, `os`, `screen`, `timezone`), and `sessionId` and `sessionStart` are removed, with a warning once.
+    /// `network`, `os`, `screen`, `timezone`); a key that belongs to one plugin alone (`CapturingPlugin.contextKeys`) is
+    /// that plugin's.
     public var customContext: JSONObject?
 
     /// Ids of the user in other systems. On the wire: `context.externalId`.
     public var externalIds: [ExternalId]?
 
     /// The person of this one call. An event that names a user or an anonymous id is *scoped*: it neither touches nor
-    /// carries the instance's identity and session. Blank is the same as `nil`.
+    /// carries what the instance knows of its own user. Blank is the same as `nil`.
     public var userId: String?
 
     /// The anonymous person of this one call; see `userId`. With a `userId` alone the event has no anonymous id.

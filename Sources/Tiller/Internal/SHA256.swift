@@ -16,7 +16,9 @@ enum SHA256 {
         var message = bytes + [0x80]
         while message.count % 64 != 56 { message.append(0) }
         let bitCount = UInt64(bytes.count) * 8
-        for shift in stride(from: 56, through: 0, by: -8) { message.append(UInt8(truncatingIfNeeded: bitCount >> shift)) }
+        for shift in stride(from: 56, through: 0, by: -8) {
+            message.append(UInt8(truncatingIfNeeded: bitCount >> shift))
+        }
         return message
     }
 

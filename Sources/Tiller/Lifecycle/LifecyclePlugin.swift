@@ -96,10 +96,12 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
         switch event {
         case .foreground: tellForeground(in: analytics)
         case .background:
-            guard process.withLock({ process in
-                defer { process.isOpen = false }
-                return process.isOpen
-            }) else { return }
+            guard
+                process.withLock({ process in
+                    defer { process.isOpen = false }
+                    return process.isOpen
+                })
+            else { return }
             tell("Application Backgrounded", in: analytics)
         case .terminate: break
         }

@@ -1,7 +1,7 @@
 /// Anything but an event that takes its place in the order of calls.
 ///
-/// A subject declares its own (a start of a session, a lifecycle change) and
-/// its capturing plugin answers it in `CapturingPlugin.apply`; every other
+/// A subject declares its own (a change of the app's state, say) and its
+/// capturing plugin answers it in `CapturingPlugin.apply`; every other
 /// capturing plugin sees it too and may ignore it.
 public protocol Command: Sendable {}
 

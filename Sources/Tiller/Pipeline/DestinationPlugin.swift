@@ -101,7 +101,9 @@ extension Event {
     /// What a plugin makes of the event; what the call fixed stays as it was, whatever event the plugin returns.
     func processed(by plugin: any Plugin, in analytics: Analytics) -> Event? {
         guard var next = plugin.process(self, in: analytics) else { return nil }
-        if next.messageId != messageId || next.sequence != sequence || next.kind != kind { next.adopt(fixedPartsOf: self) }
+        if next.messageId != messageId || next.sequence != sequence || next.kind != kind {
+            next.adopt(fixedPartsOf: self)
+        }
         return next
     }
 }

@@ -152,7 +152,8 @@ extension Pipeline {
         if encoded.tooDeepCount > 0 {
             diagnostics.once(
                 "tooDeep", .warn,
-                "Values nested deeper than \(JSONWriter.maximumDepth) levels were sent as null, in an event of kind \(event.kind)")
+                "Values nested deeper than \(JSONWriter.maximumDepth) levels were sent as null, in an event of kind \(event.kind)"
+            )
         }
     }
 }
@@ -293,7 +294,11 @@ extension Pipeline {
         let runners = runners.withLock { $0 }
         let left = Locked(runners.count + 1)
         let arrive: @Sendable () -> Void = {
-            if left.withLock({ $0 -= 1; return $0 == 0 }) { action() }
+            if left.withLock({
+                $0 -= 1; return $0 == 0
+            }) {
+                action()
+            }
         }
         for runner in runners { runner.take([.barrier(arrive)]) }
         arrive()

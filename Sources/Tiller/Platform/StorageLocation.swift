@@ -3,7 +3,9 @@ import Foundation
 /// Where this platform keeps what programs remember.
 enum StorageLocation {
     /// The folder for this SDK's stores, or `nil` where there is none. Never a shared temporary folder.
-    static func automatic() -> String? {
+    ///
+    /// - Parameter environment: The process's variables; without effect on Apple.
+    static func automatic(in environment: [String: String] = ProcessInfo.processInfo.environment) -> String? {
         #if canImport(Darwin)
         #if os(tvOS)
         // On a device only Caches can be written (`rudderstack.md` D-6).
@@ -13,7 +15,6 @@ enum StorageLocation {
         #endif
         return FileManager.default.urls(for: directory, in: .userDomainMask).first.map { $0.path + "/tiller" }
         #else
-        let environment = ProcessInfo.processInfo.environment
         for (variable, suffix) in [("STATE_DIRECTORY", ""), ("XDG_STATE_HOME", ""), ("HOME", "/.local/state")] {
             // systemd lists several directories with colons between them; an XDG path that is not absolute is ignored.
             guard let value = environment[variable]?.split(separator: ":").first, value.hasPrefix("/") else { continue }

@@ -61,14 +61,14 @@ final class FileStateStore: StateStore {
         var contents = state.withLock { $0.contents }
         if case .unreadable = contents { contents = read() }
         var objects = JSONObject()
+        var replacesUnread = true
         if case .objects(let known) = contents {
             objects = known
-        } else {
-            // Only changes that may replace what is unread come here (`Section.save`). It is kept beside the new state.
-            try SystemFile.move(path, to: path + ".unreadable")
+            replacesUnread = changes.contains { known[$0.key].map { $0.object == nil } ?? false }
         }
         for change in changes { objects[change.key] = .object(change.applied(to: objects[change.key]?.object ?? [:])) }
-        try write(objects)
+        // Only changes that may replace what is unread do (`Section.save`). It is kept beside the new state.
+        try write(objects, keepingOld: replacesUnread)
         state.withLock { $0.contents = .objects(objects) }
     }
 
@@ -93,8 +93,9 @@ final class FileStateStore: StateStore {
             return .unreadable
         }
         do {
-            guard let objects = try JSONValue(parsing: bytes).object else { return .unreadable }
-            guard let format = objects["format"]?.int, format <= Self.format else {
+            let value = try JSONValue(parsing: try CheckedText.json(of: bytes))
+            guard let objects = value.object, let format = objects["format"]?.int else { throw CheckedText.Damage() }
+            guard format <= Self.format else {
                 diagnostics.once("newer state", .error, "\(path) has a newer format; it is left as it is")
                 return .unreadable
             }
@@ -105,14 +106,43 @@ final class FileStateStore: StateStore {
         }
     }
 
-    private func write(_ objects: JSONObject) throws {
+    /// - Parameter keepingOld: Whether the file that is there stays beside the new one.
+    private func write(_ objects: JSONObject, keepingOld: Bool) throws {
         var objects = objects
         objects["format"] = .int(Self.format)
         var writer = JSONWriter()
         writer.write(objects)
         let new = path + ".new"
-        try SystemFile.store(writer.bytes, at: new)
+        try SystemFile.store(CheckedText.bytes(of: writer.bytes), at: new)
+        if keepingOld { try SystemFile.move(path, to: path + ".unreadable") }
         try SystemFile.move(new, to: path)
+    }
+}
+
+/// What is in the file: a line of JSON, and a line with its checksum, for damage may leave JSON that says other things.
+private enum CheckedText {
+    struct Damage: Error, CustomStringConvertible {
+        var description: String { "it is not what was written" }
+    }
+
+    static func bytes(of json: [UInt8]) -> [UInt8] {
+        var writer = JSONWriter()
+        let checksum = CRC32C.checksum(of: json)
+        writer.raw("\n")
+        for shift in [24, 16, 8, 0] { writer.writeHex(UInt8(truncatingIfNeeded: checksum >> shift)) }
+        writer.raw("\n")
+        return json + writer.bytes
+    }
+
+    /// A text without a second line is taken as it is: cut off there, it is whole.
+    static func json(of bytes: [UInt8]) throws -> ArraySlice<UInt8> {
+        let lineEnd = UInt8(ascii: "\n")
+        guard bytes.count > 10, bytes.last == lineEnd, bytes[bytes.count - 10] == lineEnd,
+            let checksum = UInt32(String(decoding: bytes.suffix(9).dropLast(), as: UTF8.self), radix: 16)
+        else { return bytes[...] }
+        let json = bytes.dropLast(10)
+        guard CRC32C.checksum(of: json) == checksum else { throw Damage() }
+        return json
     }
 }
 
@@ -136,7 +166,7 @@ private enum ClosingFolders {
     }
 }
 
-/// The SDK's own store on a folder, for runs of session scenarios.
+/// The SDK's own store on a folder, for TillerTesting.
 package func openFileStateStore(folder: String, logger: any Logger) throws -> any StateStore {
     try FileStateStore(folder: folder, diagnostics: Diagnostics(logger: logger, level: .error))
 }

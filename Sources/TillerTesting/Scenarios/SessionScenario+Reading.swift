@@ -23,7 +23,9 @@ extension SessionScenario {
     /// - Throws: `ReadingError` at the first line that can't be read.
     public static func read(_ text: String, file: String) throws(ReadingError) -> [SessionScenario] {
         var reader = ScenarioReader(file: file)
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        // A carriage return and a line feed are one character.
+        let lines = text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
+        for (index, line) in lines.enumerated() {
             try reader.read(line, number: index + 1)
         }
         return try reader.finish()
@@ -209,7 +211,8 @@ private struct ScenarioReader {
         let action = try readAction(&words, line)
         guard words.isEmpty else { throw line.error("unexpected text at the end of the line") }
         try check(expectation, on: action, line)
-        let text = line.text.prefix(upTo: line.text.range(of: "=>")?.lowerBound ?? line.text.endIndex).trimmed
+        let arrow = expectation == nil ? nil : line.text.range(of: "=>")
+        let text = line.text.prefix(upTo: arrow?.lowerBound ?? line.text.endIndex).trimmed
         current?.steps.append(
             SessionScenario.Step(
                 time: instant, action: action, expectation: expectation, line: line.number, text: String(text)))
@@ -253,7 +256,9 @@ private struct ScenarioReader {
         case (1, "dropped"?, _): return (words, .dropped)
         case (1, let session?, _) where Self.isSession(session): return (words, .carries(session))
         case (2, let session?, "start"?) where Self.isSession(session): return (words, .carries(session, starts: true))
-        default: throw line.error("an expectation is none, dropped, or a session like S1 or 1740463597, with or without start")
+        default:
+            throw line.error(
+                "an expectation is none, dropped, or a session like S1 or 1740463597, with or without start")
         }
     }
 

@@ -170,7 +170,9 @@ private final class Judge: Plugin {
         // Traits name their user, and only a known user has any.
         if event.context["traits"]["of"]?.string != event.userId { fault("traits of another user") }
         let anonymousId = event.anonymousId ?? ""
-        if let user = event.userId, state.anonymousIdOfUser.updateValue(anonymousId, forKey: user) ?? anonymousId != anonymousId {
+        if let user = event.userId,
+            state.anonymousIdOfUser.updateValue(anonymousId, forKey: user) ?? anonymousId != anonymousId
+        {
             fault("\(user) with another anonymous id")
         }
         guard let session = event.sessionId else { return }

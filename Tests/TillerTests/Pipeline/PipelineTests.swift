@@ -62,7 +62,9 @@ import TillerTesting
         let before = WitnessPlugin(.before)
         let analytics = Analytics(configuration: .test(), plugins: [before, recorder])
         analytics.track(name: "A")
-        analytics.reset(options: ResetOptions(entries: ResetEntries(anonymousId: false, userId: false, traits: false, session: false)))
+        analytics.reset(
+            options: ResetOptions(
+                entries: ResetEntries(anonymousId: false, userId: false, traits: false, session: false)))
         analytics.track(name: "B")
         analytics.flush()
         analytics.track(name: "C")
@@ -184,7 +186,9 @@ import TillerTesting
 
     // MARK: Leaving plugins out
 
-    @Test(arguments: ["IdentityPlugin", "SessionTrackingPlugin", "LifecyclePlugin", "ContextPlugin", "RudderStackDestination"])
+    @Test(arguments: [
+        "IdentityPlugin", "SessionTrackingPlugin", "LifecyclePlugin", "ContextPlugin", "RudderStackDestination",
+    ])
     func everythingElseWorksWithoutOneOfTheBuiltInPlugins(_ missing: String) async {
         let recorder = RecordingDestination()
         let transport = StubTransport()

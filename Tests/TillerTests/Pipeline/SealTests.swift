@@ -40,7 +40,9 @@ import TillerTesting
     @Test func largestEventThatFitsIsSentAndOneByteMoreIsNot() async throws {
         let transport = StubTransport()
         let configuration = Configuration.test(transport: transport)
-        let analytics = Analytics(configuration: configuration, builtIn: [IdentityPlugin(), RudderStackDestination(configuration: configuration)])
+        let analytics = Analytics(
+            configuration: configuration,
+            builtIn: [IdentityPlugin(), RudderStackDestination(configuration: configuration)])
         analytics.track(name: "T", properties: ["t": ""])
         _ = await analytics.flushed()
         let sentAt = #","sentAt":"2025-02-25T06:06:37.000Z""#.utf8.count

@@ -62,7 +62,9 @@ final class StuckPlugin: Plugin {
         if isOpen.withLock({ isOpen in
             defer { isOpen = true }
             return !isOpen
-        }) { closed.leave() }
+        }) {
+            closed.leave()
+        }
     }
 
     /// Waits, blocking, until the pipeline is stuck in it.

@@ -1,0 +1,222 @@
+import Testing
+import Tiller
+import TillerTesting
+
+/// What the session does with a store that can't be read, and as a guest (S1, S20, S21).
+@Suite(.timeLimit(.minutes(1))) struct SessionStoreTests {
+    /// A first process leaves a session behind; what it stored is handed on.
+    private func storeWithSession(_ time: VirtualTime) async -> (store: LockableStore, session: UInt64?) {
+        let store = LockableStore()
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
+        analytics.track(name: "A")
+        let session = analytics.sessionId
+        lifecycle.background()
+        await analytics.shutdownAndWait()
+        return (store, session)
+    }
+
+    @Test func unreadableStoreIsReadAgainBeforeTheFirstForeground() async {
+        let time = VirtualTime()
+        let (store, session) = await storeWithSession(time)
+        store.isReadable.withLock { $0 = false }
+        time.advance(by: .seconds(60))
+        let lifecycle = ManualLifecycleSource()
+        let recorder = RecordingDestination()
+        let analytics = Analytics(
+            configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)), plugins: [recorder])
+        analytics.track(name: "Push")
+        #expect(analytics.sessionId == nil)
+        store.isReadable.withLock { $0 = true }
+        lifecycle.foreground()
+        #expect(analytics.sessionId == session)
+        analytics.track(name: "B")
+        await analytics.settled()
+        #expect(recorder.events.map(\.sessionId) == [nil, session])
+        #expect(recorder.events.allSatisfy { !$0.isSessionStart })
+    }
+
+    @Test func unreadableStoreIsNotOverwrittenByAnAutomaticSession() async {
+        let time = VirtualTime()
+        let (store, session) = await storeWithSession(time)
+        let before = store.objects
+        store.isReadable.withLock { $0 = false }
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
+        analytics.track(name: "B")
+        time.advance(by: .seconds(100))
+        lifecycle.background()
+        await analytics.shutdownAndWait()
+        #expect(store.objects["SessionTrackingPlugin"] == before["SessionTrackingPlugin"])
+        #expect(store.objects["SessionTrackingPlugin"]?["session"]?["id"]?.uint == session)
+        #expect(store.objects["IdentityPlugin"] == before["IdentityPlugin"])
+    }
+
+    @Test(arguments: ["start", "reset"])
+    func explicitCallReplacesWhatCouldNotBeRead(_ call: String) async {
+        let time = VirtualTime()
+        let (store, session) = await storeWithSession(time)
+        store.isReadable.withLock { $0 = false }
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
+        if call == "start" { analytics.startSession(1_234_567_890) } else { analytics.reset() }
+        let now = analytics.sessionId
+        await analytics.stored()
+        #expect(now != session)
+        #expect(store.objects["SessionTrackingPlugin"]?["session"]?["id"]?.uint == now)
+        store.isReadable.withLock { $0 = true }
+        lifecycle.background()
+        lifecycle.foreground()
+        #expect(analytics.sessionId == now)
+    }
+
+    @Test func sessionThatBeganWhileTheStoreWasUnreadableGoesOnAndItsIdsStayUnique() async {
+        let time = VirtualTime()
+        let (store, session) = await storeWithSession(time)
+        store.isReadable.withLock { $0 = false }
+        time.setWallClock(by: .seconds(-3_600))
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
+        let began = analytics.sessionId
+        #expect(began != nil)
+        store.isReadable.withLock { $0 = true }
+        lifecycle.background()
+        lifecycle.foreground()
+        #expect(analytics.sessionId == began)
+        analytics.reset()
+        #expect((analytics.sessionId ?? 0) > (session ?? 0))  // S18 over both
+    }
+
+    @Test func endSessionWhileTheStoreWasUnreadableEndsWhatItHolds() async {
+        let time = VirtualTime()
+        let (store, _) = await storeWithSession(time)
+        store.isReadable.withLock { $0 = false }
+        let lifecycle = ManualLifecycleSource()
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
+        analytics.endSession()
+        store.isReadable.withLock { $0 = true }
+        lifecycle.foreground()
+        #expect(analytics.sessionId == nil)
+        await analytics.stored()
+        #expect(store.objects["SessionTrackingPlugin"]?["session"] == nil)
+    }
+
+    @Test func guestBehavesAsIfNoSessionWereStoredAndLeavesItUntouched() async {
+        let time = VirtualTime()
+        let (store, session) = await storeWithSession(time)
+        store.owned.withLock { $0 = false }
+        time.advance(by: .seconds(60))
+        let before = store.objects
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
+        #expect(analytics.sessionId != session)
+        analytics.startSession(1_234_567_890)
+        #expect(analytics.sessionId == 1_234_567_890)
+        await analytics.shutdownAndWait()
+        #expect(store.objects == before)
+    }
+
+    // MARK: The heartbeat (S6)
+
+    @Test func heartbeatRunsInTheForegroundOnly() {
+        let time = VirtualTime()
+        let lifecycle = ManualLifecycleSource()
+        let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time))
+        #expect(time.timerCount == 0)
+        lifecycle.foreground()
+        #expect(time.nextTimer == .seconds(30))
+        time.advance(by: .seconds(30))
+        #expect(time.nextTimer == .seconds(60))
+        lifecycle.background()
+        #expect(time.timerCount == 0)
+        lifecycle.foreground()
+        #expect(time.timerCount == 1)
+        analytics.startSession()
+        #expect(time.timerCount == 0)
+    }
+
+    @Test(
+        arguments: [(0, 1_000), (1_500, 1_000), (20_000, 10_000), (300_000, 30_000), (UInt64.max, 30_000)]
+            as [(UInt64, Int64)])
+    func heartbeatIsHalfTheTimeoutWithinBounds(_ timeout: UInt64, _ interval: Int64) {
+        let time = VirtualTime()
+        let analytics = Analytics(
+            configuration: .test(
+                time: time,
+                session: SessionConfiguration(sessionTimeoutInMillis: timeout, backgroundEvents: .carry)))
+        #expect(time.nextTimer == .milliseconds(interval))
+        analytics.shutdown()
+        #expect(time.timerCount == 0)
+    }
+
+    @Test func noHeartbeatWithoutAnAutomaticSession() {
+        let time = VirtualTime()
+        let analytics = Analytics(
+            configuration: .test(time: time, session: SessionConfiguration(automaticSessionTracking: false)))
+        analytics.startSession()
+        #expect(time.timerCount == 0)
+    }
+
+    @Test func eventInTheForegroundIsNotStoredOneByOne() async {
+        let store = LockableStore()
+        let analytics = Analytics(configuration: .test(storage: .custom(store)))
+        analytics.track(name: "first")
+        await analytics.stored()
+        let saves = store.saveCount
+        for _ in 0..<100 { analytics.track(name: "T") }
+        await analytics.stored()
+        #expect(store.saveCount == saves)
+    }
+
+    // MARK: Damaged values
+
+    @Test(
+        arguments: [
+            ["session": 5], ["session": ["id": 12]], ["session": ["id": "x"]], ["lastGenerated": .uint(.max)],
+            ["generation": -1, "spent": "x"], ["session": ["id": 1_740_463_597, "wall": "x", "continuous": nil]],
+        ] as [JSONObject])
+    func damagedStateCountsAsAbsentAndNeverTraps(_ stored: JSONObject) async {
+        let store = MemoryStateStore()
+        store.save([StateChange(key: "SessionTrackingPlugin", changes: stored)])
+        let recorder = RecordingDestination()
+        let analytics = Analytics(configuration: .test(storage: .custom(store)), plugins: [recorder])
+        analytics.track(name: "A")
+        analytics.reset()
+        analytics.track(name: "B")
+        await analytics.settled()
+        #expect(recorder.events.allSatisfy { ($0.sessionId ?? 0) >= 1_000_000_000 })
+        #expect(recorder.events.map(\.isSessionStart) == [true, true])
+    }
+}
+
+/// A store in memory that can be made unreadable, or another instance's.
+private final class LockableStore: StateStore {
+    let isReadable = Locked(true)
+    let owned = Locked(true)
+    private let state = Locked<(objects: [String: JSONObject], saves: Int)>(([:], 0))
+
+    var objects: [String: JSONObject] { state.withLock { $0.objects } }
+    var saveCount: Int { state.withLock { $0.saves } }
+    var isOwned: Bool { owned.withLock { $0 } }
+
+    func load(_ key: String) -> Stored {
+        guard isReadable.withLock({ $0 }) else { return .unreadable }
+        return objects[key].map(Stored.value) ?? .absent
+    }
+
+    func save(_ changes: [StateChange]) {
+        state.withLock { state in
+            state.saves += 1
+            for change in changes {
+                var object = state.objects[change.key] ?? [:]
+                for (key, value) in change.changes {
+                    if value == .null { object[key] = nil } else { object[key] = value }
+                }
+                state.objects[change.key] = object
+            }
+        }
+    }
+
+    func prepareToClose() {}
+    func close() {}
+}
