@@ -144,8 +144,8 @@ public struct Limits: Sendable, Hashable {
     /// How many bytes of events may wait there, by an estimate; 16 MB.
     public var memoryBytes: Int
 
-    /// The largest event, in bytes of JSON as it is stored; 32 KiB, which is what RudderStack documents (`data-plane.md`
-    /// §1.5). A larger one is dropped and counted.
+    /// The largest event, in bytes of JSON as it is stored; 32 KiB, which is what RudderStack documents for one call.
+    /// A larger one is dropped and counted.
     public var eventBytes: Int
 
     /// The largest request body, in bytes; 500 000. At least one event is sent, whatever its size.

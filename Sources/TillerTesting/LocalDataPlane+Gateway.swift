@@ -2,7 +2,8 @@ import Foundation
 import Tiller
 
 extension LocalDataPlane {
-    /// How the gateway judges a request: statuses, texts and the order of the checks (`data-plane.md` §1.2 to §1.5).
+    /// How the gateway judges a request: statuses, texts and the order of the checks, as observed on
+    /// RudderStack's open-source server 1.83.
     struct GatewayRules: Sendable {
         /// In bytes; as many pass, one more doesn't.
         static let maximumBatchSize = 4_096_000
@@ -90,7 +91,7 @@ extension LocalDataPlane.GatewayRules {
         return events
     }
 
-    /// Anything but a list counts as a list of one (`data-plane.md` §2.8).
+    /// Anything but a list counts as a list of one, as at the gateway.
     private func elements(of batch: JSONValue?) -> [JSONValue] {
         switch batch {
         case nil, .null: []

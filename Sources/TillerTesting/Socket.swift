@@ -1,4 +1,3 @@
-import Foundation  // without it, in some builds `timeval` has no initialiser
 import Tiller
 
 #if canImport(Darwin)
@@ -9,6 +8,12 @@ import Glibc
 import Musl
 #elseif canImport(Android)
 import Android
+#endif
+
+// Which module declares `timeval`, `timespec` and `stat` varies from build to build on Linux (SwiftGlibc or this one), and
+// MemberImportVisibility insists on the right one.
+#if canImport(SwiftOverlayShims)
+import SwiftOverlayShims
 #endif
 
 // What keeps SIGPIPE away differs: an option of the socket on Darwin, a flag of each `send` elsewhere.
@@ -112,10 +117,16 @@ extension Socket {
 
 extension Socket {
     /// Limits how long one `receive` waits for a byte, in seconds.
-    func limitReceiving(toSeconds seconds: Int) { setOption(SO_RCVTIMEO, to: timeval(tv_sec: seconds, tv_usec: 0)) }
+    func limitReceiving(toSeconds seconds: Int) { setOption(SO_RCVTIMEO, to: Self.time(seconds)) }
+
+    private static func time(_ seconds: Int) -> timeval {
+        var time = timeval()
+        time.tv_sec = seconds
+        return time
+    }
 
     /// Limits how long one `send` waits for room, in seconds.
-    func limitSending(toSeconds seconds: Int) { setOption(SO_SNDTIMEO, to: timeval(tv_sec: seconds, tv_usec: 0)) }
+    func limitSending(toSeconds seconds: Int) { setOption(SO_SNDTIMEO, to: Self.time(seconds)) }
 
     /// Waits for bytes and puts them at the front of a buffer.
     ///

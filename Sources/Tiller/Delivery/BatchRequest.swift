@@ -63,7 +63,7 @@ struct BatchEndpoint: Sendable {
 }
 
 extension String {
-    /// Printable ASCII of at most 256 bytes (`DECISIONS.md` 13).
+    /// Printable ASCII of at most 256 bytes: what every proxy lets pass.
     fileprivate var isHeaderValue: Bool {
         utf8.count <= 256 && !isEmpty && utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }

@@ -12,7 +12,7 @@ import Foundation
 ///
 /// `sentAt` is written anew for each attempt: the time of the call plus the
 /// event's age by the continuous clock, so that setting the wall clock moves
-/// no event (`data-plane.md` §3).
+/// no event.
 public final class RudderStackDestination: DataPlaneDestination, LifecycleObserver {
     /// Plugins for this destination alone.
     public let ownPlugins = OwnPlugins()

@@ -47,7 +47,7 @@ final class Uploader: Sendable {
         let resume: @Sendable (FlushResult) -> Void
     }
 
-    /// `DESIGN.md` §7.
+    /// Longer than the 10 s after which the gateway itself gives up on a slow store.
     private static let requestTimeout = Duration.seconds(30)
     private static let shortestTimeBetweenEndedWaits = Duration.seconds(10)
     private static let shutDown = FlushResult.stopped(reason: "the instance was shut down")

@@ -1,6 +1,6 @@
 /// An event as it is stored and sent, but for `sentAt`.
 ///
-/// The keys are those of `data-plane.md` §2.2. `context` comes last, so that what the seal adds to it is spliced in
+/// The keys are those of the article "What is sent". `context` comes last, so that what the seal adds to it is spliced in
 /// before the two closing braces, and the rest is never encoded again.
 struct EncodedEvent: Sendable {
     private(set) var bytes: [UInt8]

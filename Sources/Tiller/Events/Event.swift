@@ -41,7 +41,7 @@ public struct Event: Sendable {
     public var properties: JSONObject
 
     /// The traits of a group. The traits of a *user* travel in `context["traits"]`, also those of identify
-    /// (`data-plane.md` §2.3).
+    /// (article "What is sent").
     public var traits: JSONObject
 
     /// What surrounds the event. Keys that belong to one plugin alone (`CapturingPlugin.contextKeys`) can be removed by
@@ -145,7 +145,7 @@ extension Event {
 }
 
 extension Optional where Wrapped == String {
-    /// The text, unless there is none or nothing in it but blanks: an id like that is no id (`data-plane.md` §2.2).
+    /// The text, unless there is none or nothing in it but blanks: the gateway takes an id like that for none.
     var nonBlank: String? {
         guard let self, self.contains(where: { !$0.isWhitespace }) else { return nil }
         return self

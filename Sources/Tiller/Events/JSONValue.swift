@@ -16,8 +16,7 @@ public enum JSONValue: Sendable {
     /// A whole number in the unsigned 64-bit range.
     ///
     /// The gateway reads numbers as 64-bit floats, so that a whole number
-    /// above 2^53 loses digits there (`data-plane.md` §0): send large ids as
-    /// strings.
+    /// above 2^53 loses digits there: send large ids as strings.
     case uint(UInt64)
     /// A floating-point number. NaN and infinity have no JSON form: they are
     /// written as `null` and reported.

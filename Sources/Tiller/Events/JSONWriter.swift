@@ -6,7 +6,7 @@ import Foundation
 /// not finite becomes `null`, and so does what lies deeper than
 /// `maximumDepth`.
 struct JSONWriter {
-    /// Objects and arrays both count, the outermost too. The hosted limit (`data-plane.md` §1.5).
+    /// Objects and arrays both count, the outermost too. The hosted service's limit.
     static let maximumDepth = 200
 
     var bytes: [UInt8] = []

@@ -6,7 +6,7 @@ extension JSONWriter {
 
     /// A quoted instant as `yyyy-MM-ddTHH:mm:ss.SSSZ`, in UTC whatever the locale and calendar of the device.
     ///
-    /// By arithmetic, because a formatter costs ten times as much (`TOOLCHAIN.md` §4). Days are turned into a civil date
+    /// By arithmetic, because a formatter costs ten times as much. Days are turned into a civil date
     /// by counting in 400-year eras that begin on 1 March, so that a leap day is the last of its year.
     ///
     /// - Parameter milliseconds: Since 1970; clamped to `timestampRange`.

@@ -1,7 +1,7 @@
 /// Makes message ids and anonymous ids: random UUIDs (version 4) of xoshiro256**.
 ///
-/// Seeded once with 256 bits, because `UUID()` costs 3 µs on Linux
-/// (`TOOLCHAIN.md` §4). Not for secrets.
+/// Seeded once with 256 bits, because `UUID()` costs 3 µs on Linux.
+/// Not for secrets.
 public struct IdentifierGenerator: Sendable {
     private var state: (UInt64, UInt64, UInt64, UInt64)
 

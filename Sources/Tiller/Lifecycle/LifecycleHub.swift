@@ -101,7 +101,8 @@ final class LifecycleHub: Sendable {
         }
     }
 
-    /// Coming, the command first; going, the observers first, in reverse (`DECISIONS.md` 10).
+    /// Coming, the command first; going, the observers first, in reverse, so that what they record belongs to the
+    /// foreground that ends.
     private static func tell(_ event: LifecycleEvent, to observers: [any LifecycleObserver], in engine: Engine) {
         let analytics = engine.handle
         switch event {

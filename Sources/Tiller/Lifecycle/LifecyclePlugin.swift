@@ -32,6 +32,8 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
     /// What was told in this process. The plugin's own, so that removing it and adding it again repeats nothing.
     private struct ToldInProcess: Sendable {
         var hasOpened = false
+        /// Installed or Updated, or that there was nothing to tell.
+        var hasToldVersion = false
         /// The last of Opened and Backgrounded was Opened.
         var isOpen = false
     }
@@ -48,7 +50,7 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
     private let application: ApplicationInfo
     private let sendsEvents: Bool
     private let knownInstallation: ApplicationInfo?
-    /// Changed by `handle` alone, which comes one call at a time.
+    /// Changed by `handle`, which comes one call at a time, and by `restore`.
     private let process = Locked(ToldInProcess())
 
     /// Lifecycle events of an application.
@@ -68,6 +70,8 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
 
     /// What was told of this installation.
     public func restore(_ stored: Stored, present: State?, in section: inout Section) -> State {
+        // Added again in the background: it did not hear of the change, and the next foreground is to be told.
+        if present == nil, !section.isInForeground { process.withLock { $0.isOpen = false } }
         var state = present ?? State(told: nil, knowsVersions: false)
         switch stored {
         case .absent: state.told = knownInstallation.map { Told(version: $0.version, build: $0.build) }
@@ -109,12 +113,12 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
 
     private func tellForeground(in analytics: Analytics) {
         let before = process.withLock { process in
-            defer { process = ToldInProcess(hasOpened: true, isOpen: true) }
+            defer { (process.hasOpened, process.isOpen) = (true, true) }
             return process
         }
         // Added again while the app is open: everything has been told.
         guard !before.isOpen else { return }
-        tellVersion(in: analytics)
+        if !before.hasToldVersion { tellVersion(in: analytics) }
         var properties: JSONObject = ["from_background": .bool(before.hasOpened)]
         if !before.hasOpened { properties["version"] = application.version.map { .string($0) } }
         tell("Application Opened", properties, in: analytics)
@@ -123,7 +127,9 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
     private func tellVersion(in analytics: Analytics) {
         let present = Told(version: application.version, build: application.build)
         guard let state = analytics.read(LifecyclePlugin.self, { state, _ in state }) else { return }
-        guard state.knowsVersions, state.told != present else { return }
+        guard state.knowsVersions else { return }
+        process.withLock { $0.hasToldVersion = true }
+        guard state.told != present else { return }
         var properties = JSONObject()
         properties["version"] = present.version.map { .string($0) }
         properties["build"] = present.build.map { .string($0) }

@@ -37,7 +37,7 @@ struct MemoryUse: Sendable {
     private(set) var bytes = 0
     let limits: Limits
 
-    /// - Parameter times: 2 for what must find room (`DECISIONS.md` 3).
+    /// - Parameter times: 2 for what must find room.
     func hasRoom(for cost: Int, times: Int = 1) -> Bool {
         count < limits.memoryEvents.multipliedClamped(by: times)
             && bytes + cost <= limits.memoryBytes.multipliedClamped(by: times)

@@ -295,15 +295,15 @@ extension Core {
 }
 
 extension Event {
-    /// An id of nothing but blanks is no id (`data-plane.md` §2.2); capturing plugins need not ask.
+    /// An id of nothing but blanks is none to the gateway; capturing plugins need not ask.
     mutating func dropBlankIds() {
         userId = userId.nonBlank
         anonymousId = anonymousId.nonBlank
         previousId = previousId.nonBlank
     }
 
-    /// The wire has a user's traits in the context, those of identify too (`data-plane.md` §2.3). Traits in a caller's
-    /// custom context replace them (`rudderstack.md` §3.1).
+    /// The wire has a user's traits in the context, those of identify too. Traits in a caller's
+    /// custom context replace them, as in RudderStack's SDK.
     mutating func settleTraits() {
         guard kind == .identify, !traits.isEmpty else { return }
         if context["traits"] == nil { context["traits"] = .object(traits) }

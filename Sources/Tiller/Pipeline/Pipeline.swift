@@ -127,7 +127,7 @@ extension Pipeline {
         chunk.items.append(.survivor(survivor))
     }
 
-    /// The gateway takes no event without an id (`data-plane.md` §1.3): what plugins blanked comes back.
+    /// The gateway refuses a batch with an event without an id: what plugins blanked comes back.
     private func restoreIdentity(of event: inout Event) -> Bool {
         event.userId = event.userId.nonBlank
         event.anonymousId = event.anonymousId.nonBlank

@@ -46,8 +46,8 @@ public struct Section: ~Copyable {
     /// - Parameters:
     ///   - changes: The keys that change.
     ///   - replacingUnread: Whether this may replace stored state that could
-    ///     not be read: only for what the app asked for by a call of its own
-    ///     (`DECISIONS.md` 15). Otherwise the change is left out while the
+    ///     not be read: only for what the app asked for by a call of its own.
+    ///     Otherwise the change is left out while the
     ///     stored state is unread.
     public mutating func save(_ changes: JSONObject, replacingUnread: Bool = false) {
         guard ownsStore, !isUnread || replacingUnread else { return }

@@ -8,7 +8,7 @@ enum StorageLocation {
     static func automatic(in environment: [String: String] = ProcessInfo.processInfo.environment) -> String? {
         #if canImport(Darwin)
         #if os(tvOS)
-        // On a device only Caches can be written (`rudderstack.md` D-6).
+        // On a device only Caches can be written.
         let directory = FileManager.SearchPathDirectory.cachesDirectory
         #else
         let directory = FileManager.SearchPathDirectory.applicationSupportDirectory

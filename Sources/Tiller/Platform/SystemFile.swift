@@ -10,6 +10,12 @@ import Musl
 import Android
 #endif
 
+// Which module declares `timeval`, `timespec` and `stat` varies from build to build on Linux (SwiftGlibc or this one), and
+// MemberImportVisibility insists on the right one.
+#if canImport(SwiftOverlayShims)
+import SwiftOverlayShims
+#endif
+
 /// The few system calls that files need, with errors that say what failed where.
 enum SystemFile {
     /// Why a file can't be used.

@@ -12,6 +12,12 @@ import Musl
 import Android
 #endif
 
+// Which module declares `timeval`, `timespec` and `stat` varies from build to build on Linux (SwiftGlibc or this one), and
+// MemberImportVisibility insists on the right one.
+#if canImport(SwiftOverlayShims)
+import SwiftOverlayShims
+#endif
+
 /// The machine's own clocks and timers.
 public struct SystemTime: TimeSource {
     /// Read once: it can't change while the process lives.

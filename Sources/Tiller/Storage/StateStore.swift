@@ -16,7 +16,10 @@ public struct StateChange: Sendable, Equatable {
     }
 
     /// An object with the change made.
-    func applied(to object: JSONObject) -> JSONObject {
+    ///
+    /// - Parameter object: What was stored so far; empty if nothing was.
+    /// - Returns: What is stored now.
+    public func applied(to object: JSONObject) -> JSONObject {
         var object = object
         for (key, value) in changes {
             // Not a conditional expression: there `nil` would be the value `null`.

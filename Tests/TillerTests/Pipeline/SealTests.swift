@@ -202,11 +202,7 @@ private final class JournalStore: StateStore {
         history.withLock { history in
             var objects = history.last ?? [:]
             for change in changes {
-                var object = objects[change.key] ?? [:]
-                for (key, value) in change.changes {
-                    if value == .null { object[key] = nil } else { object[key] = value }
-                }
-                objects[change.key] = object
+                objects[change.key] = change.applied(to: objects[change.key] ?? [:])
             }
             history.append(objects)
         }

@@ -208,11 +208,7 @@ private final class LockableStore: StateStore {
         state.withLock { state in
             state.saves += 1
             for change in changes {
-                var object = state.objects[change.key] ?? [:]
-                for (key, value) in change.changes {
-                    if value == .null { object[key] = nil } else { object[key] = value }
-                }
-                state.objects[change.key] = object
+                state.objects[change.key] = change.applied(to: state.objects[change.key] ?? [:])
             }
         }
     }

@@ -10,6 +10,12 @@ import Foundation
     import Android
 #endif
 
+// Which module declares `timeval`, `timespec` and `stat` varies from build to build on Linux (SwiftGlibc or this one), and
+// MemberImportVisibility insists on the right one.
+#if canImport(SwiftOverlayShims)
+import SwiftOverlayShims
+#endif
+
 /// A blocking HTTP client that sends whatever it is told to. No wait is longer than 30 seconds.
 final class RawClient {
     private let descriptor: Int32
@@ -48,7 +54,8 @@ final class RawClient {
         }
         descriptor = socket(AF_INET, number(SOCK_STREAM), 0)
         guard descriptor >= 0 else { throw Failure(reason: "socket", code: errno) }
-        var limit = timeval(tv_sec: 30, tv_usec: 0)
+        var limit = timeval()
+        limit.tv_sec = 30
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         var address = sockaddr_in()

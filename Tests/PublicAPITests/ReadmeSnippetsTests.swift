@@ -1,0 +1,117 @@
+import Foundation
+import Testing
+import Tiller
+import TillerTesting
+
+/// The README's Swift, compiled: every block of it stands below, to the letter but for indentation.
+@Suite struct ReadmeSnippetsTests {
+    @Test func everySnippetOfTheReadmeIsCompiledHere() throws {
+        let here = URL(fileURLWithPath: #filePath)
+        let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let source = try lines(of: String(contentsOf: here, encoding: .utf8))
+        let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
+        let snippets = readme.components(separatedBy: "```swift\n").dropFirst().map {
+            lines(of: $0.components(separatedBy: "\n```")[0]).filter { !$0.hasPrefix("import ") }
+        }
+        #expect(snippets.count >= 8)
+        for snippet in snippets {
+            let isThere = source.indices.contains { source[$0...].starts(with: snippet) }
+            #expect(isThere, "not compiled: \(snippet.first ?? "")")
+        }
+    }
+
+    private func lines(of text: String) -> [String] {
+        text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+    }
+}
+
+// swift-format-ignore: the layout is the README's
+@Suite private struct ReadmeSnippets {
+    func firstEvent() async {
+        let analytics = Analytics(configuration: Configuration(
+            writeKey: "<WRITE_KEY>",
+            dataPlaneUrl: "<DATA_PLANE_URL>"))
+
+        analytics.track(name: "Order Completed", properties: ["total": 12.5, "items": ["a", "b"]])
+        analytics.identify(userId: "alice", traits: ["plan": "pro"])
+
+        let result = await analytics.flushed()          // .delivered, or why not
+        let left = await analytics.shutdownAndWait()    // how many are still waiting; at most five seconds
+        _ = (result, left)
+    }
+
+    func sessions() {
+        let configuration = Configuration(
+            writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>",
+            sessionConfiguration: SessionConfiguration(sessionTimeoutInMillis: 600_000, backgroundEvents: .include))
+        _ = configuration
+    }
+
+    func lifecycle() {
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let analytics = Analytics(configuration: Configuration(
+            writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>", lifecycleSource: lifecycle))
+
+        lifecycle.background()    // for instance in applicationDidEnterBackground
+        lifecycle.foreground()    // in applicationWillEnterForeground
+        lifecycle.terminate()     // in applicationWillTerminate
+        _ = analytics
+    }
+
+    final class ConsentFilter: Plugin {
+        let stage = Stage.before
+        func process(_ event: Event) -> Event? {
+            event.kind == .track && event.name == "Ad Viewed" ? nil : event
+        }
+    }
+
+    final class Campaign: Plugin {
+        let stage = Stage.enrichment
+        func process(_ event: Event) -> Event? {
+            var event = event
+            event.context["campaign"] = ["name": "spring", "wave": 2]
+            event.properties["checkout"] = true
+            return event
+        }
+    }
+
+    final class Console: Plugin {
+        let stage = Stage.destination
+        func process(_ event: Event) -> Event? {
+            print(event.kind, event.name ?? "", event.context["sessionId"] ?? .null)
+            return event
+        }
+    }
+
+    func plugins(configuration: Configuration) {
+        let analytics = Analytics(configuration: configuration, plugins: [ConsentFilter(), Campaign()])
+        let console = Console()
+        analytics.add(plugin: console)       // from here on
+        analytics.remove(plugin: console)    // torn down once
+    }
+
+    func services(analytics: Analytics) {
+        let alice = analytics.scoped(userId: "alice")
+        alice.track(name: "Invoice Paid", properties: ["amount": 100])
+        analytics.track(name: "Invoice Paid", options: EventOptions(userId: "bob"))
+    }
+
+    @Test func testing() async {
+        let time = VirtualTime()
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let recorder = RecordingDestination()
+        let analytics = Analytics(
+            configuration: Configuration(
+                writeKey: "test", dataPlaneUrl: "http://127.0.0.1", storage: .memory,
+                lifecycleSource: lifecycle, time: time, transport: StubTransport()),
+            plugins: [recorder])
+
+        analytics.track(name: "Order Completed")
+        lifecycle.background()
+        time.advance(by: .seconds(600))
+        lifecycle.foreground()
+        await analytics.settled()
+
+        #expect(recorder.events.map(\.name).contains("Order Completed"))
+    }
+}
