@@ -3,40 +3,36 @@ import Testing
 import Tiller
 import TillerTesting
 
-/// The README's Swift, compiled: every block of it stands below, to the letter but for indentation.
+/// The README's Swift, compiled: every block of it stands below, to the letter but for white space.
 @Suite struct ReadmeSnippetsTests {
     @Test func everySnippetOfTheReadmeIsCompiledHere() throws {
         let here = URL(fileURLWithPath: #filePath)
         let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let source = try lines(of: String(contentsOf: here, encoding: .utf8))
+        let source = try String(contentsOf: here, encoding: .utf8).filter { !$0.isWhitespace }
         let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
-        let snippets = readme.components(separatedBy: "```swift\n").dropFirst().map {
-            lines(of: $0.components(separatedBy: "\n```")[0]).filter { !$0.hasPrefix("import ") }
+        let snippets = readme.components(separatedBy: "```swift\n").dropFirst().map { rest in
+            rest.components(separatedBy: "\n```")[0].split(separator: "\n").filter { !$0.hasPrefix("import ") }
         }
         #expect(snippets.count >= 8)
         for snippet in snippets {
-            let isThere = source.indices.contains { source[$0...].starts(with: snippet) }
+            let isThere = source.contains(snippet.joined().filter { !$0.isWhitespace })
             #expect(isThere, "not compiled: \(snippet.first ?? "")")
         }
     }
-
-    private func lines(of text: String) -> [String] {
-        text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
-    }
 }
 
-// swift-format-ignore: the layout is the README's
 @Suite private struct ReadmeSnippets {
     func firstEvent() async {
-        let analytics = Analytics(configuration: Configuration(
-            writeKey: "<WRITE_KEY>",
-            dataPlaneUrl: "<DATA_PLANE_URL>"))
+        let analytics = Analytics(
+            configuration: Configuration(
+                writeKey: "<WRITE_KEY>",
+                dataPlaneUrl: "<DATA_PLANE_URL>"))
 
         analytics.track(name: "Order Completed", properties: ["total": 12.5, "items": ["a", "b"]])
         analytics.identify(userId: "alice", traits: ["plan": "pro"])
 
-        let result = await analytics.flushed()          // .delivered, or why not
-        let left = await analytics.shutdownAndWait()    // how many are still waiting; at most five seconds
+        let result = await analytics.flushed()  // .delivered, or why not
+        let left = await analytics.shutdownAndWait()  // how many are still waiting; at most five seconds
         _ = (result, left)
     }
 
@@ -49,12 +45,13 @@ import TillerTesting
 
     func lifecycle() {
         let lifecycle = ManualLifecycleSource(isInForeground: true)
-        let analytics = Analytics(configuration: Configuration(
-            writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>", lifecycleSource: lifecycle))
+        let analytics = Analytics(
+            configuration: Configuration(
+                writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>", lifecycleSource: lifecycle))
 
-        lifecycle.background()    // for instance in applicationDidEnterBackground
-        lifecycle.foreground()    // in applicationWillEnterForeground
-        lifecycle.terminate()     // in applicationWillTerminate
+        lifecycle.background()  // for instance in applicationDidEnterBackground
+        lifecycle.foreground()  // in applicationWillEnterForeground
+        lifecycle.terminate()  // in applicationWillTerminate
         _ = analytics
     }
 
@@ -86,8 +83,8 @@ import TillerTesting
     func plugins(configuration: Configuration) {
         let analytics = Analytics(configuration: configuration, plugins: [ConsentFilter(), Campaign()])
         let console = Console()
-        analytics.add(plugin: console)       // from here on
-        analytics.remove(plugin: console)    // torn down once
+        analytics.add(plugin: console)  // from here on
+        analytics.remove(plugin: console)  // torn down once
     }
 
     func services(analytics: Analytics) {

@@ -9,7 +9,7 @@ struct WaitingEvent: Sendable {
     let cost: Int
 
     /// What the event takes of a request: with `"sentAt"` and a comma.
-    var sizeInBatch: Int { bytes.count + 39 }
+    var sizeInBatch: Int { bytes.count + 37 }
 }
 
 /// Where and how batches are sent.

@@ -12,8 +12,9 @@ public struct URLSessionTransport: Transport {
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpShouldSetCookies = false
         configuration.urlCache = nil
-        return URLSession(configuration: configuration)
+        return URLSession(configuration: configuration, delegate: answers, delegateQueue: nil)
     }()
+    private static let answers = AnswerCollector()
 
     /// The transport.
     public init() {}
@@ -36,12 +37,44 @@ public struct URLSessionTransport: Transport {
         return TransportResponse(status: answer.statusCode, body: Array(data))
     }
 
-    private func upload(_ body: Data, _ request: URLRequest) async throws -> (Data, URLResponse) {
+    private func upload(_ body: Data, _ request: URLRequest) async throws -> (Data, URLResponse?) {
         do {
-            return try await Self.session.upload(for: request, from: body)
+            return try await withCheckedThrowingContinuation { done in
+                let task = Self.session.uploadTask(with: request, from: body)
+                Self.answers.expect(task, done)
+                task.resume()
+            }
         } catch {
             let error = error as NSError
             throw NoAnswer(description: "\(error.localizedDescription) (\(error.domain) \(error.code))")
         }
+    }
+}
+
+/// Puts answers together, and takes a redirect for one: a POST that is sent elsewhere becomes a GET, whose success says
+/// nothing of the events. A delegate, because on Linux the session's `async` methods follow redirects without asking.
+private final class AnswerCollector: NSObject, URLSessionDataDelegate {
+    typealias Done = CheckedContinuation<(Data, URLResponse?), any Error>
+
+    private let waiting = Locked<[Int: (body: Data, done: Done)]>([:])
+
+    func expect(_ task: URLSessionTask, _ done: Done) {
+        waiting.withLock { $0[task.taskIdentifier] = (Data(), done) }
+    }
+
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+        newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        completionHandler(nil)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        waiting.withLock { $0[dataTask.taskIdentifier]?.body.append(data) }
+    }
+
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+        guard let (body, done) = waiting.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else { return }
+        if let error { done.resume(throwing: error) } else { done.resume(returning: (body, task.response)) }
     }
 }

@@ -143,7 +143,8 @@ extension Uploader {
     private func startIntervalTimer() {
         guard let shortest = policies.compactMap(\.interval).min() else { return }
         let id = state.withLock { state -> Int? in
-            guard state.interval == nil, !state.isClosing else { return nil }
+            // What was asked for already needs no interval.
+            guard state.interval == nil, !state.isClosing, state.appended > state.target else { return nil }
             state.lastTimerId += 1
             state.interval = Interval(id: state.lastTimerId)
             return state.lastTimerId
@@ -233,7 +234,7 @@ extension Uploader {
     private static func lengthOfBatch(
         in events: ArraySlice<WaitingEvent>, bytes limit: Int, isPerIdentity: Bool
     ) -> Int {
-        var size = 12  // {"batch":[]}
+        var size = 11  // {"batch":[]}, less the last event's comma
         var count = 0
         for event in events {
             size += event.sizeInBatch

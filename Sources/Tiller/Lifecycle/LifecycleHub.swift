@@ -40,15 +40,18 @@ final class LifecycleHub: Sendable {
 
     /// Takes the source's present state and then its changes. The first foreground is told before this returns.
     func start(_ source: any LifecycleSource, in engine: Engine) {
+        // Changes that come in between wait: the state at the beginning goes before them.
+        state.withLock { $0.isTelling = true }
         let observation = source.observe { [weak self, weak engine] event in
             if let engine { self?.enqueue(.notice(event), engine) }
         }
         let isStopped = state.withLock { state in
+            if observation.isInForeground { state.jobs.insert(.notice(.foreground), at: 0) }
             if !state.isStopped { state.token = observation.token }
             return state.isStopped
         }
         if isStopped { observation.token.cancel() }
-        if observation.isInForeground { enqueue(.notice(.foreground), engine) }
+        while let step = nextStep() { step(engine) }
     }
 
     func add(_ observer: any LifecycleObserver, in engine: Engine) { enqueue(.greet(observer), engine) }
@@ -88,8 +91,15 @@ final class LifecycleHub: Sendable {
                 switch state.jobs.removeFirst() {
                 case .greet(let observer):
                     state.observers.append(observer)
-                    guard state.latch.isInForeground else { continue }
-                    return { observer.handle(.foreground, in: $0.handle) }
+                    let isInForeground = state.latch.isInForeground
+                    return { [weak self] engine in
+                        // Asked after it was noted: a removal comes either before the question or finds it in the list.
+                        guard engine.isMember(observer) else {
+                            self?.remove(observer)
+                            return
+                        }
+                        if isInForeground { observer.handle(.foreground, in: engine.handle) }
+                    }
                 case .notice(let event):
                     guard state.latch.admits(event) else { continue }
                     let observers = state.observers

@@ -19,6 +19,8 @@ struct Core: Sendable {
     private var lastId = 0
     private var identifiers: IdentifierGenerator
     private var wakeCount: UInt64 = 0
+    /// What this instance has saved, by key: a plugin that comes back must not find what the store held before.
+    private var saved: [String: JSONObject] = [:]
     private let time: any TimeSource
     private let bootIdentity: String?
     private let ownsStore: Bool
@@ -175,13 +177,22 @@ extension Core {
         }
     }
 
-    private func stateChanges(_ saves: [(slot: Int, changes: JSONObject)]) -> [StateChange] {
+    private mutating func stateChanges(_ saves: [(slot: Int, changes: JSONObject)]) -> [StateChange] {
         var changes: [StateChange] = []
         for (slot, save) in saves {
             guard let key = slots.first(where: { $0.id == slot })?.key else { continue }
             changes.merge([StateChange(key: key, changes: save)])
+            saved[key, default: JSONObject()].merge(save)
         }
         return changes
+    }
+
+    /// What is stored once everything on the road is.
+    private func upToDate(_ stored: Stored, _ key: String) -> Stored {
+        guard let changes = saved[key] else { return stored }
+        let change = StateChange(key: key, changes: changes)
+        if case .value(let object) = stored { return .value(change.applied(to: object)) }
+        return .value(change.applied(to: JSONObject()))
     }
 
     private mutating func startsPipeline() -> Bool {
@@ -269,6 +280,7 @@ extension Core {
         guard let index = members.firstIndex(where: { $0.id == id }), !isShutDown else { return nil }
         members[index].hasEntered = true
         var section = makeSection()
+        let stored = upToDate(stored, plugin.storageKey)
         slots.append(Slot(plugin, id: id, stored: stored, in: &section))
         return close(section, with: .add(plugin))
     }

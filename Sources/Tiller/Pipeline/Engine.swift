@@ -180,6 +180,8 @@ extension Engine {
         finish(aftermath)
     }
 
+    func isMember(_ plugin: AnyObject) -> Bool { core.withLock { $0.members }.contains { $0.plugin === plugin } }
+
     func plugin<P>(ofType type: P.Type) -> P? {
         core.withLock { $0.members }.lazy.compactMap { $0.plugin as? P }.first
     }
@@ -239,7 +241,8 @@ extension Engine {
     func shutDown() {
         hub.stop()
         let aftermath = core.withLock { $0.shutDown() }
-        if !aftermath.isIgnored { store.prepareToClose() }
+        if aftermath.isIgnored { return }  // a second call, or the release of an instance that was shut down
+        store.prepareToClose()
         finish(aftermath)
         let tokens = wakes.withLock { wakes in
             defer { wakes = wakes.mapValues { ($0.request, nil) } }

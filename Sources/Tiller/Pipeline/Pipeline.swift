@@ -114,17 +114,23 @@ extension Pipeline {
         }
         var survivor = Survivor(event: event)
         if let dataPlane = dataPlane.withLock({ $0 }) {
-            let encoded = EncodedEvent(event, channel: dataPlane.channel)
-            report(encoded, of: event)
-            guard encoded.bytes.count <= limits.eventBytes else {
-                diagnostics.error(
-                    "An event of \(encoded.bytes.count) bytes was dropped: \(limits.eventBytes) bytes are the limit")
+            guard let encoded = encode(event, for: dataPlane) else {
                 chunk.release(event, as: .tooLarge)
                 return
             }
             survivor.encoded = encoded
         }
         chunk.items.append(.survivor(survivor))
+    }
+
+    /// The event's bytes; `nil` if they are more than an event may have.
+    private func encode(_ event: Event, for dataPlane: any DataPlaneDestination) -> EncodedEvent? {
+        let encoded = EncodedEvent(event, channel: dataPlane.channel)
+        report(encoded, of: event)
+        guard encoded.bytes.count > limits.eventBytes else { return encoded }
+        diagnostics.error(
+            "An event of \(encoded.bytes.count) bytes was dropped: \(limits.eventBytes) bytes are the limit")
+        return nil
     }
 
     /// The gateway refuses a batch with an event without an id: what plugins blanked comes back.
@@ -232,13 +238,7 @@ extension Pipeline {
                 dataPlane.take(encoded, of: survivor.event)
                 return
             }
-            // The destination's own plugins come after the seal, so that what they drop spends no mark.
-            guard let event = dataPlane.ownPlugins.process(survivor.event, in: engine.handle) else {
-                let name = String(describing: type(of: dataPlane))
-                engine.release(count: 1, bytes: survivor.event.cost, as: .plugin(name))
-                return
-            }
-            dataPlane.take(EncodedEvent(event, channel: dataPlane.channel), of: event)
+            handThroughOwnPlugins(survivor.event, to: dataPlane, engine)
         case .reset(let options):
             dataPlane.ownPlugins.reset(options)
             dataPlane.reset(options)
@@ -246,6 +246,27 @@ extension Pipeline {
             dataPlane.ownPlugins.flush()
             dataPlane.flush()
         }
+    }
+
+    /// They come after the seal, so that what they drop spends no mark; what they leave must still be an event that the
+    /// data plane takes.
+    private func handThroughOwnPlugins(
+        _ sealed: Event, to dataPlane: any DataPlaneDestination, _ engine: Engine
+    ) {
+        guard var event = dataPlane.ownPlugins.process(sealed, in: engine.handle) else {
+            let name = String(describing: type(of: dataPlane))
+            engine.release(count: 1, bytes: sealed.cost, as: .plugin(name))
+            return
+        }
+        guard restoreIdentity(of: &event) else {
+            engine.release(count: 1, bytes: sealed.cost, as: .invalid)
+            return
+        }
+        guard let encoded = encode(event, for: dataPlane) else {
+            engine.release(count: 1, bytes: sealed.cost, as: .tooLarge)
+            return
+        }
+        dataPlane.take(encoded, of: event)
     }
 }
 

@@ -266,11 +266,7 @@ extension ScenarioRun {
                 Expected(
                     step: step, line: step.line, text: step.text, isEmission: false, expectation: step.expectation
                 ) { $0.isMade(by: action) })
-        } else if step.action != .readSessionId, step.emissions.isEmpty {
-            outcome.rows.append(
-                SessionScenario.Row(time: step.time, text: step.text, isEmission: false, seen: nil))
-        }
-        if !step.emissions.isEmpty {
+        } else if step.action != .readSessionId {
             outcome.rows.append(
                 SessionScenario.Row(time: step.time, text: step.text, isEmission: false, seen: nil))
         }

@@ -1,13 +1,11 @@
 import Dispatch
-import Foundation
 import Testing
 import Tiller
 import TillerTesting
 
 /// Many real threads at one instance: nothing lost, nothing twice, nothing torn.
 @Suite struct HammerTests {
-    /// 100 000, unless the environment says otherwise: under the thread sanitizer that many would take minutes.
-    static let callsPerThread = ProcessInfo.processInfo.environment["TILLER_HAMMER_CALLS"].flatMap(Int.init) ?? 100_000
+    static let callsPerThread = isUnderThreadSanitizer ? 4_000 : 100_000
     static let threads = 8
 
     @Test(.timeLimit(.minutes(5)))

@@ -325,6 +325,32 @@ import TillerTesting
         #expect(recorder.events[3].isSessionStart)
     }
 
+    /// There is no opt-out switch yet; a Before plugin is one, and the SDK's own events pass it too.
+    @Test func b12_consentPluginHoldsBackAutomaticEventsTooAndSpendsNoMark() async {
+        let isAllowed = Locked(false)
+        let time = VirtualTime()
+        let lifecycle = ManualLifecycleSource(isInForeground: true)
+        let recorder = RecordingDestination()
+        let transport = StubTransport()
+        var configuration = Configuration.test(lifecycle: lifecycle, time: time, transport: transport)
+        configuration.trackApplicationLifecycleEvents = true
+        let consent = ClosurePlugin { event, _ in isAllowed.withLock { $0 } ? event : nil }
+        let analytics = Analytics(configuration: configuration, plugins: [consent, recorder])
+        lifecycle.background()
+        time.advance(by: .seconds(360))
+        lifecycle.foreground()
+        analytics.track(name: "a")
+        #expect(await analytics.flushed() == .nothingWaiting)
+        isAllowed.withLock { $0 = true }
+        analytics.track(name: "b")
+        analytics.track(name: "c")
+        #expect(await analytics.flushed() == .delivered)
+        await analytics.settled()
+        #expect(recorder.events.map(\.name) == ["b", "c"])
+        #expect(recorder.events.map(\.isSessionStart) == [true, false])
+        #expect(transport.events.count == 2)
+    }
+
     @Test func b09_negativeTimeoutCannotBeWrittenAndTheDefaultIsFiveMinutes() {
         #expect(SessionConfiguration().sessionTimeoutInMillis == 300_000)
         #expect(UInt64(exactly: -1) == nil)  // the type refuses it, so nothing has to be corrected at run time

@@ -1,0 +1,24 @@
+import Foundation
+import Testing
+
+@testable import Tiller
+
+/// Where state goes unless a folder is given. On Apple the system says so, whatever the environment.
+@Suite(.enabled(if: FileManager.default.fileExists(atPath: "/proc/self"))) struct StorageLocationTests {
+    private static let cases: [([String: String], String?)] = [
+        (["STATE_DIRECTORY": "/var/lib/app", "XDG_STATE_HOME": "/x", "HOME": "/home/a"], "/var/lib/app/tiller"),
+        (["STATE_DIRECTORY": "/var/lib/one:/var/lib/two"], "/var/lib/one/tiller"),
+        (["XDG_STATE_HOME": "/home/a/state", "HOME": "/home/a"], "/home/a/state/tiller"),
+        (["HOME": "/home/a"], "/home/a/.local/state/tiller"),
+        (["STATE_DIRECTORY": "", "XDG_STATE_HOME": "", "HOME": "/home/a"], "/home/a/.local/state/tiller"),
+        (["XDG_STATE_HOME": "relative", "HOME": "/home/a"], "/home/a/.local/state/tiller"),
+        (["HOME": "relative"], nil),
+        (["HOME": ""], nil),
+        (["TMPDIR": "/tmp"], nil),
+        ([:], nil),
+    ]
+
+    @Test(arguments: cases) func firstUsableVariableNamesThePlace(_ environment: [String: String], _ place: String?) {
+        #expect(StorageLocation.automatic(in: environment) == place)
+    }
+}
