@@ -34,13 +34,12 @@ public final class Analytics: Sendable {
     ) {
         engine = Engine(configuration: configuration)
         isStandIn = false
-        engine.setHandle(self)
         for plugin in builtIn ?? Self.builtInPlugins(for: configuration) { engine.add(plugin, analytics: self) }
         for plugin in plugins { engine.add(plugin, analytics: self) }
         engine.hub.start(configuration.lifecycleSource, in: engine)
     }
 
-    /// For plugins, when the user's handle has been released while events were on the road.
+    /// For plugins: its release ends nothing.
     init(standingInFor engine: Engine) {
         self.engine = engine
         isStandIn = true

@@ -9,6 +9,9 @@ struct SessionsCommand {
     private var passed = 0
     private var failed = 0
     private var hasUnreadable = false
+    /// Where the scenarios' processes keep their state: below the working directory's build folder, for what lies in a
+    /// shared temporary one may vanish.
+    private let folder = URL(fileURLWithPath: ".build/tiller-sessions-\(UUID().uuidString)")
 
     /// A run that asks "what if" instead of checking.
     private var isWhatIf: Bool { change != SessionScenario.SettingsChange() }
@@ -20,6 +23,7 @@ struct SessionsCommand {
             return TillerCommand.usage
         }
         for file in command.files { await command.run(file) }
+        command.cleanUp()
         if !command.isWhatIf { print("\(command.passed) passed, \(command.failed) failed") }
         if command.hasUnreadable { return TillerCommand.usage }
         return command.failed == 0 ? 0 : 1
@@ -74,10 +78,7 @@ struct SessionsCommand {
     }
 
     private mutating func check(_ scenario: SessionScenario, _ file: String) async {
-        // Below the package's or the caller's own build folder, never in a shared temporary one.
-        let folder = URL(fileURLWithPath: ".build/tiller-sessions/\(UUID().uuidString)")
-        defer { try? FileManager.default.removeItem(at: folder) }  // what stays is only clutter
-        let outcome = await scenario.run(store: .folder(folder))
+        let outcome = await scenario.run(store: .folder(folder.appendingPathComponent("\(passed + failed)")))
         guard let failure = outcome.failure else {
             passed += 1
             print("passed  \(file):\(scenario.line)  \(scenario.name)")
@@ -88,6 +89,11 @@ struct SessionsCommand {
         print("        \(file):\(failure.line): \(failure.step)")
         print("        expected: \(failure.expected)")
         print("        seen:     \(failure.seen)")
+    }
+
+    private func cleanUp() {
+        try? FileManager.default.removeItem(at: folder)  // what stays is only clutter
+        rmdir(".build")  // goes only if it is empty, that is if it was made here
     }
 
     private func tell(_ scenario: SessionScenario) async {

@@ -98,7 +98,7 @@ final class LifecycleHub: Sendable {
                             self?.remove(observer)
                             return
                         }
-                        if isInForeground { observer.handle(.foreground, in: engine.handle) }
+                        if isInForeground { observer.handle(.foreground, in: engine.makeHandle()) }
                     }
                 case .notice(let event):
                     guard state.latch.admits(event) else { continue }
@@ -114,7 +114,7 @@ final class LifecycleHub: Sendable {
     /// Coming, the command first; going, the observers first, in reverse, so that what they record belongs to the
     /// foreground that ends.
     private static func tell(_ event: LifecycleEvent, to observers: [any LifecycleObserver], in engine: Engine) {
-        let analytics = engine.handle
+        let analytics = engine.makeHandle()
         switch event {
         case .foreground:
             engine.apply(event)

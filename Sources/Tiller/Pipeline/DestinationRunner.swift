@@ -28,7 +28,7 @@ final class DestinationRunner: Sendable {
     }
 
     /// - Parameters:
-    ///   - analytics: The instance's handle, for plugins that call back.
+    ///   - analytics: Makes a handle for plugins that call back.
     ///   - onDrop: Counts an event that the destination dropped for itself, under the destination's name.
     init(
         _ plugin: any Plugin, limits: Limits, analytics: @escaping @Sendable () -> Analytics,
@@ -86,15 +86,15 @@ final class DestinationRunner: Sendable {
                 return items
             }
             if items.isEmpty { return }
-            for item in items { handle(item) }
+            let analytics = analytics()
+            for item in items { handle(item, in: analytics) }
         }
     }
 
-    private func handle(_ item: DestinationItem) {
+    private func handle(_ item: DestinationItem, in analytics: Analytics) {
         let own = (plugin as? any DestinationPlugin)?.ownPlugins
         switch item {
         case .event(let event):
-            let analytics = analytics()
             guard let own, !own.isEmpty else {
                 _ = plugin.process(event, in: analytics)
                 return

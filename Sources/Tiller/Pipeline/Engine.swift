@@ -14,11 +14,8 @@ final class Engine: Sendable {
     private let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
     private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
-    private let weakHandle = Locked(WeakHandle())
     private let ending = Locked(Ending())
     let hub: LifecycleHub
-
-    private struct WeakHandle: Sendable { weak var analytics: Analytics? }
 
     /// Who waits for the end of an instance.
     private struct Ending: Sendable {
@@ -36,12 +33,9 @@ final class Engine: Sendable {
         hub = LifecycleHub()
     }
 
-    /// The user's handle, or one made for plugins when that has been released.
-    var handle: Analytics {
-        weakHandle.withLock { $0.analytics } ?? Analytics(standingInFor: self)
-    }
-
-    func setHandle(_ analytics: Analytics) { weakHandle.withLock { $0.analytics = analytics } }
+    /// A handle for plugins. Not the user's: the last of those is released on the user's thread, not on one of ours that
+    /// held it a little longer.
+    func makeHandle() -> Analytics { Analytics(standingInFor: self) }
 }
 
 // MARK: - Calls

@@ -50,7 +50,7 @@ final class Pipeline: Sendable {
     /// Runs a chunk of the road, in order.
     func run(_ items: [RoadItem], in engine: Engine) {
         var chunk = Chunk()
-        let analytics = engine.handle
+        let analytics = engine.makeHandle()
         var contextKeys = engine.contextKeys
         for item in items {
             chunk.changes.merge(item.changes)
@@ -253,7 +253,7 @@ extension Pipeline {
     private func handThroughOwnPlugins(
         _ sealed: Event, to dataPlane: any DataPlaneDestination, _ engine: Engine
     ) {
-        guard var event = dataPlane.ownPlugins.process(sealed, in: engine.handle) else {
+        guard var event = dataPlane.ownPlugins.process(sealed, in: engine.makeHandle()) else {
             let name = String(describing: type(of: dataPlane))
             engine.release(count: 1, bytes: sealed.cost, as: .plugin(name))
             return
@@ -288,7 +288,7 @@ extension Pipeline {
             return
         }
         let runner = DestinationRunner(
-            plugin, limits: limits, analytics: { engine.handle }, onDrop: { engine.countDrop(by: $0) })
+            plugin, limits: limits, analytics: { engine.makeHandle() }, onDrop: { engine.countDrop(by: $0) })
         runners.withLock { $0.append(runner) }
     }
 

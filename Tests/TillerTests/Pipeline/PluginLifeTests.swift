@@ -64,6 +64,19 @@ import TillerTesting
         #expect(logger.texts(.error) == [])
     }
 
+    @Test func instanceMadeAfterTheLastHandleWasReleasedOwnsTheFolder() async {
+        let folder = TestFolder()
+        for round in 1...20 {
+            do {
+                let analytics = Analytics(configuration: .test(storage: .folder(folder.url)))
+                analytics.identify(userId: "user \(round)")
+            }
+            let next = Analytics(configuration: .test(storage: .folder(folder.url)))
+            #expect(next.userId == "user \(round)")
+            await next.shutdownAndWait()
+        }
+    }
+
     @Test func observerThatIsRemovedWhileItIsAddedIsToldNothing() {
         let logger = RemovingLogger()
         let plugin = Told()
