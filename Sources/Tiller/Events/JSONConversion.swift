@@ -1,29 +1,492 @@
 import Foundation
 
 /// Turns values of any type into JSON. A value that has no JSON form becomes `null` and is noted.
+///
+/// The table of types is at `JSONValue.init(any:)`. The commonest types are recognised by comparing metatypes, because a
+/// failing `as?` costs more than all of those comparisons together.
 struct JSONConversion {
     /// A value that became `null`.
     struct Problem: Sendable, Hashable {
-        /// What it was: a type's name, or a reason.
+        /// What it was: a type's name and what is wrong with it. Never the value, which is personal data.
         let reason: String
     }
 
-    private(set) var problems: [Problem] = []
+    /// What became `null`: each different reason once, in the order of their texts, because the values of a dictionary
+    /// come in any order.
+    var problems: [Problem] { noted.sorted { $0.reason < $1.reason } }
 
+    private var noted: [Problem] = []
+
+    /// How many objects and lists the present value lies in.
+    private(set) var depth = 0
+    /// How many wrappers (raw values, encodables that encode another value) were opened since the last level.
+    private var unwrapped = 0
+    /// The reference types on the way to the present value, so that one that contains itself is seen. The depth alone
+    /// would end it too, but only after 2^200 steps if it contains itself twice.
+    private var ancestors: [ObjectIdentifier] = []
+    private(set) var place = Place()
+
+    /// As deep as the writer writes. Objects and lists both count, the outermost too.
+    static let maximumDepth = JSONWriter.maximumDepth
+
+    /// The values of a dictionary; the object itself is the first level.
     mutating func object(_ values: [String: Any]) -> JSONObject {
-        JSONObject(distinct: values.sorted { $0.key < $1.key }.map { ($0.key, value($0.value)) })
+        guard enter() else { return JSONObject() }
+        defer { leave() }
+        return members(values)
     }
 
+    /// A value of any type.
     mutating func value(_ value: Any) -> JSONValue {
-        problems.append(Problem(reason: "\(type(of: value))"))
-        return .null
+        // What recurs is kept apart from what does not: in a debug build, each `as?` takes stack at every level.
+        let type = type(of: value)
+        if let plain = plain(value, type) { return plain }
+        if type == [String: Any].self, let values = value as? [String: Any] { return dictionary(values) }
+        if type == [Any].self, let values = value as? [Any] { return list(values) }
+        return number(value, type) ?? text(value, type) ?? structure(value, type)
+    }
+
+    /// The four commonest types.
+    private mutating func plain(_ value: Any, _ type: Any.Type) -> JSONValue? {
+        if type == String.self, let text = value as? String { return .string(text) }
+        if type == Int.self, let number = value as? Int { return .int(Int64(number)) }
+        if type == Double.self, let number = value as? Double { return finite(number, type) }
+        if type == Bool.self, let flag = value as? Bool { return .bool(flag) }
+        return nil
+    }
+}
+
+// MARK: - Numbers
+
+extension JSONConversion {
+    /// The other numeric types of the standard library and of Foundation.
+    private mutating func number(_ value: Any, _ type: Any.Type) -> JSONValue? {
+        if type == Int64.self, let value = value as? Int64 { return .int(value) }
+        if type == Float.self, let value = value as? Float { return shortest(value, type) }
+        if type == UInt64.self, let value = value as? UInt64 { return .uint(value) }
+        if type == Int32.self, let value = value as? Int32 { return .int(Int64(value)) }
+        if type == UInt.self, let value = value as? UInt { return .uint(UInt64(value)) }
+        if type == Decimal.self, let value = value as? Decimal { return finite(value, type) }
+        if type == CGFloat.self, let value = value as? CGFloat { return finite(Double(value), type) }
+        if type == Int8.self, let value = value as? Int8 { return .int(Int64(value)) }
+        if type == Int16.self, let value = value as? Int16 { return .int(Int64(value)) }
+        if type == UInt8.self, let value = value as? UInt8 { return .int(Int64(value)) }
+        if type == UInt16.self, let value = value as? UInt16 { return .int(Int64(value)) }
+        if type == UInt32.self, let value = value as? UInt32 { return .int(Int64(value)) }
+        return nil
+    }
+
+    private mutating func finite(_ number: Double, _ type: Any.Type) -> JSONValue {
+        number.isFinite ? .double(number) : null("\(type) that is not finite")
+    }
+
+    private mutating func finite(_ number: Decimal, _ type: Any.Type) -> JSONValue {
+        number.isFinite ? .decimal(number) : null("\(type) that is not finite")
+    }
+
+    /// By way of its text: a `Float` of 1.1 is 1.1, and not the 1.10000002384 that lies nearest to it.
+    private mutating func shortest(_ number: some BinaryFloatingPoint, _ type: Any.Type) -> JSONValue {
+        finite(number.isFinite ? Double("\(number)") ?? Double(number) : .nan, type)
+    }
+
+    /// Integer types that are not named here because they are newer than the oldest system or someone else's.
+    private mutating func whole(_ number: some BinaryInteger, _ type: Any.Type) -> JSONValue {
+        if let number = Int64(exactly: number) { return .int(number) }
+        if let number = UInt64(exactly: number) { return .uint(number) }
+        let text = "\(number)"
+        guard let decimal = Decimal(string: text, locale: nil), decimal.description == text else {
+            return null("\(type) with more digits than a decimal has")
+        }
+        return .decimal(decimal)
+    }
+}
+
+// MARK: - Texts
+
+extension JSONConversion {
+    /// What becomes a text, and what is JSON already.
+    private mutating func text(_ value: Any, _ type: Any.Type) -> JSONValue? {
+        if type == Date.self, let value = value as? Date { return text(value) }
+        if type == URL.self, let value = value as? URL { return .string(value.absoluteString) }
+        if type == UUID.self, let value = value as? UUID { return .string(value.uuidString.lowercased()) }
+        if type == JSONValue.self, let value = value as? JSONValue { return checked(value) }
+        if type == JSONObject.self, let value = value as? JSONObject { return checked(.object(value)) }
+        if type == Substring.self, let value = value as? Substring { return .string(String(value)) }
+        if type == Character.self, let value = value as? Character { return .string(String(value)) }
+        if type == Data.self, let value = value as? Data { return .string(value.base64EncodedString()) }
+        return nil
+    }
+
+    private mutating func text(_ date: Date) -> JSONValue {
+        let value = JSONValue(date)
+        return value == .null ? null("Date outside the years 0000 to 9999") : value
+    }
+
+    /// JSON as it is, unless something in it is too deep or not finite.
+    private mutating func checked(_ value: JSONValue) -> JSONValue {
+        value.isSound(levels: Self.maximumDepth - depth) ? value : mended(value)
+    }
+
+    private mutating func mended(_ value: JSONValue) -> JSONValue {
+        switch value {
+        case .null, .bool, .int, .uint, .string: return value
+        case .double(let number): return finite(number, Double.self)
+        case .decimal(let number): return finite(number, Decimal.self)
+        case .array(let values):
+            guard enter() else { return .null }
+            defer { leave() }
+            return .array(values.map { mended($0) })
+        case .object(let object):
+            guard enter() else { return .null }
+            defer { leave() }
+            return .object(JSONObject(distinct: object.map { ($0.key, mended($0.value)) }))
+        }
+    }
+}
+
+extension JSONValue {
+    /// Whether all numbers are finite and nothing lies deeper than `levels`.
+    fileprivate func isSound(levels: Int) -> Bool {
+        switch self {
+        case .null, .bool, .int, .uint, .string: true
+        case .double(let number): number.isFinite
+        case .decimal(let number): number.isFinite
+        case .array(let values): levels > 0 && values.allSatisfy { $0.isSound(levels: levels - 1) }
+        case .object(let object): levels > 0 && object.allSatisfy { $0.value.isSound(levels: levels - 1) }
+        }
+    }
+}
+
+// MARK: - What consists of other values
+
+/// The standard library's wrappers and collections, which hand their parts to the conversion.
+///
+/// Not every `Collection`: a lazy one may have more elements than there is time for.
+private protocol Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue
+}
+
+extension JSONConversion {
+    private mutating func structure(_ value: Any, _ type: Any.Type) -> JSONValue {
+        if let value = value as? any Convertible { return value.converted(by: &self) }
+        if type is AnyClass, let json = reference(value as AnyObject) { return json }
+        return custom(value, type)
+    }
+
+    /// Types that are not the standard library's or Foundation's, by what they conform to.
+    private mutating func custom(_ value: Any, _ type: Any.Type) -> JSONValue {
+        if let value = value as? any RawRepresentable { return raw(value) }
+        if let number = otherNumber(value, type) { return number }
+        if let value = value as? any Encodable { return encoded(value, type) }
+        return null("\(type) has no JSON form")
+    }
+
+    private mutating func otherNumber(_ value: Any, _ type: Any.Type) -> JSONValue? {
+        if let value = value as? any BinaryInteger { return whole(value, type) }
+        if let value = value as? any BinaryFloatingPoint { return shortest(value, type) }
+        return nil
+    }
+
+    private mutating func raw(_ value: some RawRepresentable) -> JSONValue {
+        let before = unwrapped
+        defer { unwrapped = before }
+        return unwrap() ? self.value(value.rawValue) : .null
+    }
+
+    fileprivate mutating func list(_ elements: some Collection) -> JSONValue {
+        guard enter() else { return .null }
+        defer { leave() }
+        var values: [JSONValue] = []
+        values.reserveCapacity(elements.count)
+        for element in elements { values.append(value(element)) }
+        return .array(values)
+    }
+
+    /// Elements without an order of their own get one that is the same in every run: that of their encoded forms.
+    fileprivate mutating func sortedList(_ elements: some Collection) -> JSONValue {
+        guard case .array(let values) = list(elements) else { return .null }
+        let sorted = values.map { (value: $0, text: Array($0.description.utf8)) }
+            .sorted { $0.text.lexicographicallyPrecedes($1.text) }
+        return .array(sorted.map(\.value))
+    }
+
+    private mutating func dictionary(_ values: [String: Any]) -> JSONValue {
+        guard enter() else { return .null }
+        defer { leave() }
+        return .object(members(values))
+    }
+
+    private mutating func members(_ values: [String: Any]) -> JSONObject {
+        var members: [(key: String, value: JSONValue)] = []
+        members.reserveCapacity(values.count)
+        for (key, element) in values { members.append((key, value(element))) }
+        members.sort { $0.key < $1.key }  // after the conversion: a converted value is cheaper to move
+        return JSONObject(distinct: members)
+    }
+
+    /// An object of members in any order, or `null` if a key is no text.
+    ///
+    /// - Parameter isSorted: Whether the keys are sorted, else they keep their order. Of equal keys the first wins.
+    fileprivate mutating func dictionary(
+        _ elements: some Sequence<(key: Any, value: Any)>, _ type: Any.Type, isSorted: Bool = true
+    ) -> JSONValue {
+        guard var elements = Self.textKeyed(elements) else { return null("\(type) with keys that are not strings") }
+        if isSorted { elements.sort { $0.key < $1.key } }
+        guard enter() else { return .null }
+        defer { leave() }
+        var members: [(key: String, value: JSONValue)] = []
+        members.reserveCapacity(elements.count)
+        for (key, element) in elements { members.append((key, value(element))) }
+        return .object(isSorted ? JSONObject(sorted: members) : JSONObject(literal: members.map { ($0.key, $0.value) }))
+    }
+
+    private static func textKeyed(_ elements: some Sequence<(key: Any, value: Any)>) -> [(key: String, value: Any)]? {
+        var result: [(key: String, value: Any)] = []
+        result.reserveCapacity(elements.underestimatedCount)
+        for (key, value) in elements {
+            guard let key = Self.key(key) else { return nil }
+            result.append((key, value))
+        }
+        return result
+    }
+
+    private static func key(_ key: Any) -> String? {
+        if let key = key as? String { return key }
+        if let key = key as? Substring { return String(key) }
+        return nil
     }
 }
 
 extension JSONObject {
-    /// An object of values of any type, its keys sorted; see `JSONValue.init(any:)`.
+    /// Texts that differ in normalisation only are two keys to Foundation, and one here: of equal keys the first wins.
+    fileprivate init(sorted members: [(key: String, value: JSONValue)]) {
+        var members = members
+        for index in members.indices.dropFirst().reversed() where members[index].key == members[index - 1].key {
+            members.remove(at: index)
+        }
+        self.init(distinct: members)
+    }
+}
+
+extension Optional: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue {
+        if case .some(let value) = self { conversion.value(value) } else { .null }
+    }
+}
+
+extension AnyHashable: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.value(base) }
+}
+
+extension Array: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.list(self) }
+}
+
+extension ArraySlice: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.list(self) }
+}
+
+extension ContiguousArray: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.list(self) }
+}
+
+extension CollectionOfOne: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.list(self) }
+}
+
+extension EmptyCollection: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.list(self) }
+}
+
+extension ReversedCollection: Convertible where Base: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.list(self) }
+}
+
+extension Set: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.sortedList(self) }
+}
+
+extension Dictionary.Keys: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.sortedList(self) }
+}
+
+extension Dictionary.Values: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue { conversion.sortedList(self) }
+}
+
+extension Dictionary: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue {
+        let isStringKeyed = Key.self == String.self || Key.self == Substring.self || Key.self == AnyHashable.self
+        guard isStringKeyed else { return conversion.null("\(Self.self) with keys that are not strings") }
+        return conversion.dictionary(lazy.map { (key: $0.key as Any, value: $0.value as Any) }, Self.self)
+    }
+}
+
+extension KeyValuePairs: Convertible {
+    func converted(by conversion: inout JSONConversion) -> JSONValue {
+        conversion.dictionary(lazy.map { (key: $0.key as Any, value: $0.value as Any) }, Self.self, isSorted: false)
+    }
+}
+
+// MARK: - Foundation's reference types
+
+extension JSONConversion {
+    private mutating func reference(_ object: AnyObject) -> JSONValue? {
+        switch object {
+        case let value as NSString: return .string(String(value))
+        case let value as NSNumber: return number(value)
+        case is NSNull: return .null
+        case let value as NSArray: return within(value) { $0.list(value.elements) }
+        case let value as NSDictionary: return within(value) { $0.dictionary(value.members, type(of: value)) }
+        case let value as NSSet: return within(value) { $0.sortedList(value.elements) }
+        case let value as NSOrderedSet: return within(value) { $0.list(value.array) }
+        case let value as NSDate: return text(Date(timeIntervalSince1970: value.timeIntervalSince1970))
+        case let value as NSURL: return text(value)
+        case let value as NSUUID: return .string(value.uuidString.lowercased())
+        case let value as NSData: return .string(value.base64EncodedString(options: []))
+        default: return nil
+        }
+    }
+
+    private func text(_ url: NSURL) -> JSONValue {
+        let text: String? = url.absoluteString  // optional on Apple, not on Linux
+        return text.map { .string($0) } ?? .null
+    }
+
+    private mutating func number(_ number: NSNumber) -> JSONValue {
+        // The booleans are two objects of their own; by its type code alone an `Int8` is one, too.
+        if number === NSNumber(value: true) { return .bool(true) }
+        if number === NSNumber(value: false) { return .bool(false) }
+        if let number = number as? NSDecimalNumber { return finite(number.decimalValue, NSDecimalNumber.self) }
+        switch String(cString: number.objCType) {
+        case "d": return finite(number.doubleValue, NSNumber.self)
+        case "f": return shortest(number.floatValue, NSNumber.self)
+        case "Q": return .uint(number.uint64Value)
+        default: return .int(number.int64Value)
+        }
+    }
+
+    /// Converts what is in an object, unless the object lies in itself.
+    private mutating func within(_ object: AnyObject, _ body: (inout JSONConversion) -> JSONValue) -> JSONValue {
+        let identifier = ObjectIdentifier(object)
+        guard !ancestors.contains(identifier) else { return null("\(Swift.type(of: object)) that contains itself") }
+        ancestors.append(identifier)
+        defer { ancestors.removeLast() }
+        return body(&self)
+    }
+}
+
+// On Linux every direct way to an element that is a container copies it into a Swift one, recursively, which does not end
+// for a container in itself (`__SwiftValue.fetch` in swift-corelibs-foundation). These ways see the element as it is.
+// They are taken for Linux's concrete classes only; Apple's have other names.
+
+extension NSArray {
+    fileprivate var elements: [Any] {
+        guard type(of: self) == NSArray.self || type(of: self) == NSMutableArray.self else { return Array(self) }
+        return Mirror(reflecting: self).children.enumerated().map { isContainer($1.value) ? $1.value : object(at: $0) }
+    }
+}
+
+extension NSDictionary {
+    fileprivate var members: [(key: Any, value: Any)] {
+        guard type(of: self) == NSDictionary.self || type(of: self) == NSMutableDictionary.self else {
+            return map { ($0.key, $0.value) }
+        }
+        return zip(allKeys, allValues).map { ($0, isContainer($1) ? $1 : object(forKey: $0) ?? $1) }
+    }
+}
+
+extension NSSet {
+    fileprivate var elements: [Any] {
+        guard type(of: self) == NSSet.self || type(of: self) == NSMutableSet.self else { return allObjects }
+        let children = Mirror(reflecting: self).children
+        guard children.contains(where: { isContainer($0.value) }) else { return allObjects }
+        return children.map { isContainer($0.value) ? $0.value : member($0.value) ?? $0.value }
+    }
+}
+
+private func isContainer(_ value: Any) -> Bool { value is NSArray || value is NSDictionary || value is NSSet }
+
+// MARK: - Encodables
+
+extension JSONConversion {
+    private mutating func encoded(_ value: any Encodable, _ type: Any.Type) -> JSONValue {
+        guard type is AnyClass else { return JSONValueEncoder.encode(value, in: &self) }
+        return within(value as AnyObject) { JSONValueEncoder.encode(value, in: &$0) }
+    }
+
+    /// A value that stands in a container of an encoder.
     ///
-    /// - Parameter values: What has no JSON form becomes `null`.
+    /// - Parameters:
+    ///   - value: What the container was given.
+    ///   - level: How many objects and lists it lies in; as many as the encoder itself in a single-value container.
+    ///   - place: Where it lies.
+    mutating func value(_ value: some Encodable, level: Int, place: Place) -> JSONValue {
+        let before = (depth, unwrapped, self.place)
+        defer { (depth, unwrapped, self.place) = before }
+        if level > depth { unwrapped = 0 } else if !unwrap() { return .null }
+        depth = level
+        self.place = place
+        return self.value(value)
+    }
+
+    /// Where an encoded value lies: the coding path, put together only where someone asks.
+    struct Place {
+        var parents: [any CodingKey] = []
+        var key: (any CodingKey)?
+
+        var codingPath: [any CodingKey] { key.map { parents + [$0] } ?? parents }
+    }
+}
+
+// MARK: - Bounds
+
+extension JSONConversion {
+    /// `null` in the place of a value that has no JSON form.
+    mutating func null(_ reason: String) -> JSONValue {
+        let problem = Problem(reason: reason)
+        if !noted.contains(problem) { noted.append(problem) }
+        return .null
+    }
+
+    /// Whether objects and lists may lie at a level; if not, that is noted.
+    mutating func allows(level: Int) -> Bool {
+        if level <= Self.maximumDepth { return true }
+        _ = null("deeper than \(Self.maximumDepth) levels")
+        return false
+    }
+
+    private mutating func enter() -> Bool {
+        guard allows(level: depth + 1) else { return false }
+        depth += 1
+        unwrapped = 0
+        return true
+    }
+
+    private mutating func leave() { depth -= 1 }
+
+    /// One wrapper more. There is a bound for what wraps itself.
+    private mutating func unwrap() -> Bool {
+        guard allows(level: unwrapped + 1) else { return false }
+        unwrapped += 1
+        return true
+    }
+}
+
+// MARK: - The public face
+
+extension JSONObject {
+    /// An object of values of any type, its keys sorted.
+    ///
+    /// What becomes of each value is said at `JSONValue.init(any:)`; the object
+    /// itself is the first of the 200 levels. A `[String: Any]` literal that
+    /// repeats a key traps in the standard library before it gets here; in a
+    /// `JSONObject` literal the first wins.
+    ///
+    /// Throws nothing, and can be called from any thread. Values are copied
+    /// during the call: changing them later changes nothing here.
+    ///
+    /// - Parameter values: What has no JSON form becomes `null`, the rest is kept.
     public init(_ values: [String: Any]) {
         var conversion = JSONConversion()
         self = conversion.object(values)
@@ -32,6 +495,63 @@ extension JSONObject {
 
 extension JSONValue {
     /// A value of any type as JSON.
+    ///
+    /// Numbers:
+    ///
+    /// - `Bool`: `true` or `false`.
+    /// - All integer types: a whole number with all its digits.
+    /// - `Double`, `Float`, `CGFloat` and other floating-point types: the number
+    ///   that their shortest text names, so that a `Float` of 1.1 is `1.1`.
+    ///   NaN and infinity have no JSON form.
+    /// - `Decimal`: a number with all its digits. NaN has no JSON form.
+    ///
+    /// Texts:
+    ///
+    /// - `String`, `Substring`, `Character`: the text.
+    /// - `Date`: `2026-03-05T13:00:05.005Z`, in UTC with milliseconds. An
+    ///   instant outside the years 0000 to 9999 has no JSON form.
+    /// - `URL`: its absolute string.
+    /// - `UUID`: its text in lower case.
+    /// - `Data`: base64.
+    ///
+    /// What holds other values:
+    ///
+    /// - Optionals and `AnyHashable`: what is in them; `nil` and `NSNull` are
+    ///   `null`.
+    /// - Arrays, their slices, `ContiguousArray`, reversed arrays: a list.
+    /// - `Set`, the keys and the values of a dictionary: a list, sorted by the
+    ///   elements' JSON text.
+    /// - Dictionaries keyed by `String`, `Substring`, or `AnyHashable` with such
+    ///   a text in it: an object, keys sorted. With any other key the whole
+    ///   dictionary has no JSON form.
+    /// - `KeyValuePairs` with such keys: an object in their order; of equal keys
+    ///   the first wins.
+    /// - `JSONValue`, `JSONObject`: what they are.
+    /// - `RawRepresentable`, so enums and option sets: the raw value.
+    /// - Any other `Encodable`: what it encodes, every part by these rules. If
+    ///   `encode(to:)` throws, the value has no JSON form; a part that throws
+    ///   costs that part, and the `encode(to:)` around it does not see the error.
+    ///
+    /// Foundation's reference types (`NSString`, `NSNumber`, `NSDecimalNumber`,
+    /// `NSDate`, `NSURL`, `NSUUID`, `NSData`, `NSArray`, `NSOrderedSet`,
+    /// `NSDictionary`, `NSSet`) become what their Swift counterparts become; a
+    /// number made of a boolean is a boolean.
+    ///
+    /// Everything else (closures, tuples, classes that are not `Encodable`, lazy
+    /// collections) has no JSON form.
+    ///
+    /// A value without a JSON form becomes `null`, never more than that one value,
+    /// and is a problem that the recording calls report to the log: by the
+    /// type's name, without the value. This initializer reports nothing.
+    ///
+    /// Objects and lists nest 200 levels deep, counted from this value. What
+    /// lies deeper has no JSON form, and neither has an object within itself.
+    ///
+    /// Throws nothing, and can be called from any thread; the `encode(to:)` and
+    /// `rawValue` of the values' types run on the calling one. Values are
+    /// copied during the call, the contents of mutable Foundation objects too:
+    /// changing them later changes nothing here. Changing one *during* the call
+    /// from another thread is a race of the caller's.
     ///
     /// - Parameter value: What has no JSON form becomes `null`.
     public init(any value: Any) {

@@ -38,8 +38,10 @@ extension JSONObject {
 
     /// The value under a key.
     ///
-    /// Setting a new key appends it, setting a known one keeps its place,
-    /// setting `nil` removes it. Linear in the number of members.
+    /// Setting a new key appends it, setting a known one keeps its place
+    /// (unless it is the base's: then the new value comes after the base),
+    /// setting `nil` removes it. Linear in the number of members. Keys are
+    /// compared as Swift compares texts, by canonical equivalence.
     public subscript(key: String) -> JSONValue? {
         get {
             for pair in pairs where pair.key == key { return pair.value }
@@ -69,7 +71,7 @@ extension JSONObject {
 
 extension JSONObject: Sequence {
     /// Goes over the members, the base's first.
-    public struct Iterator: IteratorProtocol {
+    public struct Iterator: IteratorProtocol, Sendable {
         fileprivate var index = 0
         fileprivate let object: JSONObject
 
@@ -113,6 +115,8 @@ extension JSONObject {
     /// under each event's context with `JSONObject.lay(over:)`.
     public final class Base: Sendable {
         let pairs: [(key: String, value: JSONValue)]
+        /// What is not shared: a layer can tell 64 members apart.
+        let rest: [(key: String, value: JSONValue)]
         /// The members as JSON text, comma between them, without the braces.
         let encoded: [UInt8]
         /// Where each member stands in `encoded`.
@@ -122,14 +126,16 @@ extension JSONObject {
 
         /// Encodes an object.
         ///
-        /// - Parameter object: Its members; the first 64 are shared, which is
-        ///   as many as can be told apart when one of them is replaced.
+        /// - Parameter object: Its members. The first 64 are shared; others
+        ///   are copied into each object that is laid over this.
         public init(_ object: JSONObject) {
             var writer = JSONWriter()
             writer.enter()  // members of a top-level key of an event stand two levels deep
             writer.enter()
             var ranges: [Range<Int>] = []
-            pairs = Array(object.prefix(64))
+            let all = Array(object)
+            pairs = Array(all.prefix(64))
+            rest = Array(all.dropFirst(64))
             for pair in pairs {
                 if !ranges.isEmpty { writer.bytes.append(UInt8(ascii: ",")) }
                 let start = writer.bytes.count
@@ -152,8 +158,11 @@ extension JSONObject {
             layer = nil
         }
         if !pairs.isEmpty {
-            pairs.removeAll { pair in base.pairs.contains { $0.key == pair.key } }
+            pairs.removeAll { pair in
+                base.pairs.contains { $0.key == pair.key } || base.rest.contains { $0.key == pair.key }
+            }
         }
+        pairs += base.rest
         layer = Layer(base: base, hidden: 0)
     }
 

@@ -17,9 +17,11 @@ extension JSONValue {
 
     /// Reads JSON text, strictly (RFC 8259).
     ///
-    /// Keys keep their order, of equal keys the first wins. A whole number
-    /// stays one; a number with more digits than a double holds becomes a
-    /// decimal. Bytes that are not UTF-8, and surrogates without a partner,
+    /// Keys keep their order, of equal keys the first wins. A whole number in
+    /// the 64-bit range stays one; another number becomes a double if the
+    /// double's own text has the same digits, else a decimal, so that what was
+    /// read is written again without loss (up to the 38 digits that a decimal
+    /// holds). Bytes that are not UTF-8, and surrogates without a partner,
     /// become U+FFFD.
     ///
     /// - Parameter bytes: The text in UTF-8, one value with optional blanks around it.
@@ -54,10 +56,15 @@ private struct JSONReader {
     }
 
     private mutating func readValue() throws(JSONValue.ParsingError) -> JSONValue {
+        // Apart from `readLeaf`, because what recurs should take little stack: secondary threads on Apple have 512 KB.
         skipBlanks()
+        if peek == UInt8(ascii: "{") { return try readObject() }
+        if peek == UInt8(ascii: "[") { return try readArray() }
+        return try readLeaf()
+    }
+
+    private mutating func readLeaf() throws(JSONValue.ParsingError) -> JSONValue {
         switch peek {
-        case UInt8(ascii: "{"): return .object(try readObject())
-        case UInt8(ascii: "["): return .array(try readArray())
         case UInt8(ascii: "\""): return .string(try readString())
         case UInt8(ascii: "t"): return try read("true", as: .bool(true))
         case UInt8(ascii: "f"): return try read("false", as: .bool(false))
@@ -69,17 +76,13 @@ private struct JSONReader {
         }
     }
 
-    private mutating func readObject() throws(JSONValue.ParsingError) -> JSONObject {
+    private mutating func readObject() throws(JSONValue.ParsingError) -> JSONValue {
         try enter()
         var pairs: [(key: String, value: JSONValue)] = []
         var known: Set<String> = []
         if !takeClosing("}") {
             repeat {
-                skipBlanks()
-                guard peek == UInt8(ascii: "\"") else { throw error("expected a key") }
-                let key = try readString()
-                skipBlanks()
-                guard take(":") else { throw error("expected ':'") }
+                let key = try readKey()
                 let value = try readValue()
                 if known.insert(key).inserted { pairs.append((key, value)) }
                 skipBlanks()
@@ -87,10 +90,19 @@ private struct JSONReader {
             guard take("}") else { throw error("expected ',' or '}'") }
         }
         depth -= 1
-        return JSONObject(distinct: pairs)
+        return .object(JSONObject(distinct: pairs))
     }
 
-    private mutating func readArray() throws(JSONValue.ParsingError) -> [JSONValue] {
+    private mutating func readKey() throws(JSONValue.ParsingError) -> String {
+        skipBlanks()
+        guard peek == UInt8(ascii: "\"") else { throw error("expected a key") }
+        let key = try readString()
+        skipBlanks()
+        guard take(":") else { throw error("expected ':'") }
+        return key
+    }
+
+    private mutating func readArray() throws(JSONValue.ParsingError) -> JSONValue {
         try enter()
         var values: [JSONValue] = []
         if !takeClosing("]") {
@@ -101,7 +113,7 @@ private struct JSONReader {
             guard take("]") else { throw error("expected ',' or ']'") }
         }
         depth -= 1
-        return values
+        return .array(values)
     }
 
     private mutating func readString() throws(JSONValue.ParsingError) -> String {
@@ -177,12 +189,9 @@ private struct JSONReader {
         guard wholeDigits > 0 else { throw error("expected a digit") }
         if wholeDigits > 1, bytes[position - wholeDigits] == UInt8(ascii: "0") { throw error("leading zero") }
         var isWhole = true
-        var digits = wholeDigits
         if take(".") {
             isWhole = false
-            let fraction = takeDigits()
-            guard fraction > 0 else { throw error("expected a digit") }
-            digits += fraction
+            guard takeDigits() > 0 else { throw error("expected a digit") }
         }
         if take("e") || take("E") {
             isWhole = false
@@ -194,12 +203,27 @@ private struct JSONReader {
             if let value = Int64(text) { return .int(value) }
             if let value = UInt64(text) { return .uint(value) }
         }
-        // 17 digits name every double; what has more (and fits) was a decimal.
-        if digits > 17, digits <= 38, let value = Decimal(string: text, locale: nil), value.isFinite {
-            return .decimal(value)
-        }
         guard let value = Double(text), value.isFinite else { throw error("number out of range") }
-        return .double(value)
+        return decimal(text, unlessHeldBy: value) ?? .double(value)
+    }
+
+    /// The number as a decimal, if a decimal holds all its digits and the double does not.
+    private func decimal(_ text: String, unlessHeldBy double: Double) -> JSONValue? {
+        let digits = significantDigits(text)
+        // A double holds 15 digits, whichever they are. More than 39 would only be cut off.
+        guard digits.count > 15, digits.count < 40, digits != significantDigits(double.description) else { return nil }
+        guard let value = Decimal(string: text, locale: nil), digits == significantDigits(value.description) else {
+            return nil
+        }
+        return .decimal(value)
+    }
+
+    /// The digits of a number before its exponent, without the zeros around them that only say how large it is.
+    private func significantDigits(_ text: String) -> ArraySlice<UInt8> {
+        let zero = UInt8(ascii: "0")
+        let mantissa = text.utf8.prefix { $0 | 0x20 != UInt8(ascii: "e") }
+        let digits = Array(mantissa.filter { (zero...UInt8(ascii: "9")).contains($0) }.drop { $0 == zero })
+        return digits[..<((digits.lastIndex { $0 != zero } ?? -1) + 1)]
     }
 
     // MARK: Steps

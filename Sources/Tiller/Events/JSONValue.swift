@@ -85,7 +85,7 @@ extension JSONValue {
         case .double(let value): value
         case .int(let value): Double(value)
         case .uint(let value): Double(value)
-        case .decimal(let value): NSDecimalNumber(decimal: value).doubleValue
+        case .decimal(let value): Double(value.description)  // its own conversion is off by a few digits on Linux
         default: nil
         }
     }
@@ -98,10 +98,12 @@ extension JSONValue {
 
     /// The value under a key, if this is an object.
     ///
-    /// Setting makes an object of what was none; setting `nil` removes the key.
+    /// Setting makes an object of what was none; setting `nil` removes the key
+    /// and leaves what is no object as it is.
     public subscript(key: String) -> JSONValue? {
         get { if case .object(let object) = self { object[key] } else { nil } }
         set {
+            if newValue == nil, object == nil { return }
             var object = object ?? JSONObject()
             self = .null  // keeps `object` unique, so that the next line changes it in place
             object[key] = newValue
@@ -129,7 +131,8 @@ extension Optional where Wrapped == JSONValue {
 // MARK: - Comparing
 
 extension JSONValue: Equatable {
-    /// Equal as JSON: whole numbers by value whichever case holds them, objects whatever the order of their keys.
+    /// Equal as JSON: whole numbers by value whichever case holds them, decimals also with what their text is read as,
+    /// objects whatever the order of their keys, texts as Swift compares them (by canonical equivalence).
     public static func == (left: JSONValue, right: JSONValue) -> Bool {
         switch (left, right) {
         case (.null, .null): true
@@ -143,8 +146,19 @@ extension JSONValue: Equatable {
         case (.uint(let left), .uint(let right)): left == right
         case (.int(let left), .uint(let right)): right == left
         case (.uint(let left), .int(let right)): left == right
+        case (.decimal(let decimal), .int), (.decimal(let decimal), .uint), (.decimal(let decimal), .double):
+            right.isText(of: decimal)
+        case (.int, .decimal(let decimal)), (.uint, .decimal(let decimal)), (.double, .decimal(let decimal)):
+            left.isText(of: decimal)
         default: false
         }
+    }
+
+    /// Whether this is what comes back when a decimal is written and read.
+    private func isText(of decimal: Decimal) -> Bool {
+        guard let value = try? JSONValue(parsing: decimal.description) else { return false }  // NaN has no JSON text
+        if case .decimal = value { return false }
+        return value == self
     }
 }
 

@@ -57,9 +57,12 @@ extension JSONValue {
     ///
     /// - Parameter date: The instant.
     public init(_ date: Date) {
-        // A date counts seconds in a double, so that .005 may lie a hair below: whole microseconds first, then cut.
-        let microseconds = (date.timeIntervalSince1970 * 1_000_000).rounded()
-        let milliseconds = (microseconds / 1_000).rounded(.down)
+        // A date counts seconds in a double, so that .005 may lie a hair below: what is nearer to a whole millisecond than
+        // half a microsecond, or than a double can tell that far from 1970, is that millisecond; the rest is cut.
+        let seconds = date.timeIntervalSince1970
+        let nearest = (seconds * 1_000).rounded()
+        let isWhole = abs(seconds * 1_000 - nearest) <= max(0.000_5, 2_000 * seconds.ulp)
+        let milliseconds = isWhole ? nearest : (seconds * 1_000).rounded(.down)
         guard let exact = Int64(exactly: milliseconds), JSONWriter.timestampRange.contains(exact) else {
             self = .null
             return

@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 #if canImport(FoundationNetworking)
-    import FoundationNetworking
+import FoundationNetworking
 #endif
 
 @Suite(.timeLimit(.minutes(2)))
@@ -671,7 +671,7 @@ struct LocalDataPlaneLifetimeTests {
     }
 
     @Test func stoppingFromSeveralThreadsIsTheSame() async throws {
-        let plane = try LocalDataPlane()
+        let plane = try planeOnAPort(in: 21_700..<21_750)
         let url = plane.url
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 { group.addTask { plane.stop() } }
@@ -719,8 +719,7 @@ struct LocalDataPlaneLifetimeTests {
     }
 
     @Test func droppingFreesThePort() async throws {
-        // Below the range of the ports that others get when they ask for any.
-        var plane = (21_000..<21_200).lazy.compactMap { try? LocalDataPlane(port: $0) }.first
+        var plane: LocalDataPlane? = try planeOnAPort(in: 21_000..<21_200)
         weak var dropped: LocalDataPlane?
         dropped = plane
         let url = try #require(plane).url
@@ -742,6 +741,14 @@ struct LocalDataPlaneLifetimeTests {
         let error = #expect(throws: LocalDataPlane.ListeningError.self) { try LocalDataPlane(port: port) }
         #expect(error?.port == port)
         #expect(error.map { "\($0)".hasPrefix("can't listen on 127.0.0.1:\(port): ") } == true)
+    }
+
+    /// On a port that no other test is given once it is free: the system gives out higher ones.
+    private func planeOnAPort(in range: Range<UInt16>) throws -> LocalDataPlane {
+        for port in range.dropLast() {
+            if let plane = try? LocalDataPlane(port: port) { return plane }
+        }
+        return try LocalDataPlane(port: range.upperBound - 1)
     }
 
     private func expectRefused(_ url: String) async {
