@@ -234,9 +234,9 @@ extension Engine {
 extension Engine {
     func shutDown() {
         hub.stop()
+        store.prepareToClose()  // before the pipeline can come to its end
         let aftermath = core.withLock { $0.shutDown() }
         if aftermath.isIgnored { return }  // a second call, or the release of an instance that was shut down
-        store.prepareToClose()
         finish(aftermath)
         let tokens = wakes.withLock { wakes in
             defer { wakes = wakes.mapValues { ($0.request, nil) } }

@@ -15,6 +15,8 @@ final class FileStateStore: StateStore {
     private struct State: Sendable {
         var contents: Contents
         var lock: Int32?
+        /// Entered from the announcement of the end to the end.
+        var closing: DispatchGroup?
     }
 
     /// What the file says of itself; a newer format is left alone.
@@ -36,7 +38,10 @@ final class FileStateStore: StateStore {
         path = folder + "/state.json"
         try SystemFile.makeFolder(folder)
         var lock = try SystemFile.lock(folder + "/owner.lock")
-        if lock == nil, ClosingFolders.wait(for: folder) { lock = try SystemFile.lock(folder + "/owner.lock") }
+        if lock == nil {
+            ClosingFolders.wait(for: folder)
+            lock = try SystemFile.lock(folder + "/owner.lock")  // also if it was let go of just now
+        }
         isOwned = lock != nil
         state = Locked(State(contents: .unreadable, lock: lock))
         let contents = read()
@@ -72,13 +77,24 @@ final class FileStateStore: StateStore {
         state.withLock { $0.contents = .objects(objects) }
     }
 
-    func prepareToClose() { if isOwned { ClosingFolders.begin(folder) } }
+    func prepareToClose() {
+        let closing = state.withLock { state -> DispatchGroup? in
+            guard state.lock != nil, state.closing == nil else { return nil }
+            let closing = DispatchGroup()
+            closing.enter()
+            state.closing = closing
+            return closing
+        }
+        if let closing { ClosingFolders.note(closing, for: folder) }
+    }
 
     func close() {
-        let lock = state.withLock { $0.lock.take() }
-        guard let lock else { return }
-        SystemFile.release(lock)
-        ClosingFolders.end(folder)
+        let (lock, closing) = state.withLock { ($0.lock.take(), $0.closing.take()) }
+        if let lock { SystemFile.release(lock) }
+        if let closing {
+            ClosingFolders.remove(closing, for: folder)
+            closing.leave()
+        }
     }
 
     // MARK: The file
@@ -151,18 +167,18 @@ private enum CheckedText {
 private enum ClosingFolders {
     private static let folders = Locked<[String: DispatchGroup]>([:])
 
-    static func begin(_ folder: String) {
-        let group = DispatchGroup()
-        group.enter()
-        folders.withLock { $0[folder] = group }
+    static func note(_ closing: DispatchGroup, for folder: String) { folders.withLock { $0[folder] = closing } }
+
+    static func remove(_ closing: DispatchGroup, for folder: String) {
+        folders.withLock { folders in
+            if folders[folder] === closing { folders[folder] = nil }
+        }
     }
 
-    static func end(_ folder: String) { folders.withLock { $0.removeValue(forKey: folder) }?.leave() }
-
-    /// Whether an instance that was closing the folder has done so.
-    static func wait(for folder: String) -> Bool {
-        guard let group = folders.withLock({ $0[folder] }) else { return false }
-        return group.wait(timeout: .now() + .seconds(1)) == .success
+    /// Until an instance that is closing the folder has done so, one second at the most.
+    static func wait(for folder: String) {
+        guard let closing = folders.withLock({ $0[folder] }) else { return }
+        _ = closing.wait(timeout: .now() + .seconds(1))  // afterwards the lock tells
     }
 }
 

@@ -51,7 +51,7 @@ public protocol StateStore: Sendable {
     func save(_ changes: [StateChange]) throws
 
     /// The instance was shut down and will close the store when its last events are through: a new instance on the same
-    /// place may wait for that.
+    /// place may wait for that. May come more than once, and after `close`.
     func prepareToClose()
 
     /// Gives up the ownership. Nothing is saved afterwards.
