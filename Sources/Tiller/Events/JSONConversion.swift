@@ -76,16 +76,16 @@ extension JSONConversion {
         return nil
     }
 
-    private mutating func finite(_ number: Double, _ type: Any.Type) -> JSONValue {
+    mutating func finite(_ number: Double, _ type: Any.Type) -> JSONValue {
         number.isFinite ? .double(number) : null("\(type) that is not finite")
     }
 
-    private mutating func finite(_ number: Decimal, _ type: Any.Type) -> JSONValue {
+    mutating func finite(_ number: Decimal, _ type: Any.Type) -> JSONValue {
         number.isFinite ? .decimal(number) : null("\(type) that is not finite")
     }
 
     /// By way of its text: a `Float` of 1.1 is 1.1, and not the 1.10000002384 that lies nearest to it.
-    private mutating func shortest(_ number: some BinaryFloatingPoint, _ type: Any.Type) -> JSONValue {
+    mutating func shortest(_ number: some BinaryFloatingPoint, _ type: Any.Type) -> JSONValue {
         finite(number.isFinite ? Double("\(number)") ?? Double(number) : .nan, type)
     }
 
@@ -117,7 +117,7 @@ extension JSONConversion {
         return nil
     }
 
-    private mutating func text(_ date: Date) -> JSONValue {
+    mutating func text(_ date: Date) -> JSONValue {
         let value = JSONValue(date)
         return value == .null ? null("Date outside the years 0000 to 9999") : value
     }
@@ -193,7 +193,7 @@ extension JSONConversion {
         return unwrap() ? self.value(value.rawValue) : .null
     }
 
-    fileprivate mutating func list(_ elements: some Collection) -> JSONValue {
+    mutating func list(_ elements: some Collection) -> JSONValue {
         guard enter() else { return .null }
         defer { leave() }
         var values: [JSONValue] = []
@@ -203,7 +203,7 @@ extension JSONConversion {
     }
 
     /// Elements without an order of their own get one that is the same in every run: that of their encoded forms.
-    fileprivate mutating func sortedList(_ elements: some Collection) -> JSONValue {
+    mutating func sortedList(_ elements: some Collection) -> JSONValue {
         guard case .array(let values) = list(elements) else { return .null }
         let sorted = values.map { (value: $0, text: Array($0.description.utf8)) }
             .sorted { $0.text.lexicographicallyPrecedes($1.text) }
@@ -227,7 +227,7 @@ extension JSONConversion {
     /// An object of members in any order, or `null` if a key is no text.
     ///
     /// - Parameter isSorted: Whether the keys are sorted, else they keep their order. Of equal keys the first wins.
-    fileprivate mutating func dictionary(
+    mutating func dictionary(
         _ elements: some Sequence<(key: Any, value: Any)>, _ type: Any.Type, isSorted: Bool = true
     ) -> JSONValue {
         guard var elements = Self.textKeyed(elements) else { return null("\(type) with keys that are not strings") }
@@ -328,88 +328,18 @@ extension KeyValuePairs: Convertible {
     }
 }
 
-// MARK: - Foundation's reference types
+// MARK: - Objects and encodables
 
 extension JSONConversion {
-    private mutating func reference(_ object: AnyObject) -> JSONValue? {
-        switch object {
-        case let value as NSString: return .string(String(value))
-        case let value as NSNumber: return number(value)
-        case is NSNull: return .null
-        case let value as NSArray: return within(value) { $0.list(value.elements) }
-        case let value as NSDictionary: return within(value) { $0.dictionary(value.members, type(of: value)) }
-        case let value as NSSet: return within(value) { $0.sortedList(value.elements) }
-        case let value as NSOrderedSet: return within(value) { $0.list(value.array) }
-        case let value as NSDate: return text(Date(timeIntervalSince1970: value.timeIntervalSince1970))
-        case let value as NSURL: return text(value)
-        case let value as NSUUID: return .string(value.uuidString.lowercased())
-        case let value as NSData: return .string(value.base64EncodedString(options: []))
-        default: return nil
-        }
-    }
-
-    private func text(_ url: NSURL) -> JSONValue {
-        let text: String? = url.absoluteString  // optional on Apple, not on Linux
-        return text.map { .string($0) } ?? .null
-    }
-
-    private mutating func number(_ number: NSNumber) -> JSONValue {
-        // The booleans are two objects of their own; by its type code alone an `Int8` is one, too.
-        if number === NSNumber(value: true) { return .bool(true) }
-        if number === NSNumber(value: false) { return .bool(false) }
-        if let number = number as? NSDecimalNumber { return finite(number.decimalValue, NSDecimalNumber.self) }
-        switch String(cString: number.objCType) {
-        case "d": return finite(number.doubleValue, NSNumber.self)
-        case "f": return shortest(number.floatValue, NSNumber.self)
-        case "Q": return .uint(number.uint64Value)
-        default: return .int(number.int64Value)
-        }
-    }
-
     /// Converts what is in an object, unless the object lies in itself.
-    private mutating func within(_ object: AnyObject, _ body: (inout JSONConversion) -> JSONValue) -> JSONValue {
+    mutating func within(_ object: AnyObject, _ body: (inout JSONConversion) -> JSONValue) -> JSONValue {
         let identifier = ObjectIdentifier(object)
         guard !ancestors.contains(identifier) else { return null("\(Swift.type(of: object)) that contains itself") }
         ancestors.append(identifier)
         defer { ancestors.removeLast() }
         return body(&self)
     }
-}
 
-// On Linux every direct way to an element that is a container copies it into a Swift one, recursively, which does not end
-// for a container in itself (`__SwiftValue.fetch` in swift-corelibs-foundation). These ways see the element as it is.
-// They are taken for Linux's concrete classes only; Apple's have other names.
-
-extension NSArray {
-    fileprivate var elements: [Any] {
-        guard type(of: self) == NSArray.self || type(of: self) == NSMutableArray.self else { return Array(self) }
-        return Mirror(reflecting: self).children.enumerated().map { isContainer($1.value) ? $1.value : object(at: $0) }
-    }
-}
-
-extension NSDictionary {
-    fileprivate var members: [(key: Any, value: Any)] {
-        guard type(of: self) == NSDictionary.self || type(of: self) == NSMutableDictionary.self else {
-            return map { ($0.key, $0.value) }
-        }
-        return zip(allKeys, allValues).map { ($0, isContainer($1) ? $1 : object(forKey: $0) ?? $1) }
-    }
-}
-
-extension NSSet {
-    fileprivate var elements: [Any] {
-        guard type(of: self) == NSSet.self || type(of: self) == NSMutableSet.self else { return allObjects }
-        let children = Mirror(reflecting: self).children
-        guard children.contains(where: { isContainer($0.value) }) else { return allObjects }
-        return children.map { isContainer($0.value) ? $0.value : member($0.value) ?? $0.value }
-    }
-}
-
-private func isContainer(_ value: Any) -> Bool { value is NSArray || value is NSDictionary || value is NSSet }
-
-// MARK: - Encodables
-
-extension JSONConversion {
     private mutating func encoded(_ value: any Encodable, _ type: Any.Type) -> JSONValue {
         guard type is AnyClass else { return JSONValueEncoder.encode(value, in: &self) }
         return within(value as AnyObject) { JSONValueEncoder.encode(value, in: &$0) }
@@ -470,92 +400,5 @@ extension JSONConversion {
         guard allows(level: unwrapped + 1) else { return false }
         unwrapped += 1
         return true
-    }
-}
-
-// MARK: - The public face
-
-extension JSONObject {
-    /// An object of values of any type, its keys sorted.
-    ///
-    /// What becomes of each value is said at `JSONValue.init(any:)`; the object
-    /// itself is the first of the 200 levels. A `[String: Any]` literal that
-    /// repeats a key traps in the standard library before it gets here; in a
-    /// `JSONObject` literal the first wins.
-    ///
-    /// Throws nothing, and can be called from any thread. Values are copied
-    /// during the call: changing them later changes nothing here.
-    ///
-    /// - Parameter values: What has no JSON form becomes `null`, the rest is kept.
-    public init(_ values: [String: Any]) {
-        var conversion = JSONConversion()
-        self = conversion.object(values)
-    }
-}
-
-extension JSONValue {
-    /// A value of any type as JSON.
-    ///
-    /// Numbers:
-    ///
-    /// - `Bool`: `true` or `false`.
-    /// - All integer types: a whole number with all its digits.
-    /// - `Double`, `Float`, `CGFloat` and other floating-point types: the number
-    ///   that their shortest text names, so that a `Float` of 1.1 is `1.1`.
-    ///   NaN and infinity have no JSON form.
-    /// - `Decimal`: a number with all its digits. NaN has no JSON form.
-    ///
-    /// Texts:
-    ///
-    /// - `String`, `Substring`, `Character`: the text.
-    /// - `Date`: `2026-03-05T13:00:05.005Z`, in UTC with milliseconds. An
-    ///   instant outside the years 0000 to 9999 has no JSON form.
-    /// - `URL`: its absolute string.
-    /// - `UUID`: its text in lower case.
-    /// - `Data`: base64.
-    ///
-    /// What holds other values:
-    ///
-    /// - Optionals and `AnyHashable`: what is in them; `nil` and `NSNull` are
-    ///   `null`.
-    /// - Arrays, their slices, `ContiguousArray`, reversed arrays: a list.
-    /// - `Set`, the keys and the values of a dictionary: a list, sorted by the
-    ///   elements' JSON text.
-    /// - Dictionaries keyed by `String`, `Substring`, or `AnyHashable` with such
-    ///   a text in it: an object, keys sorted. With any other key the whole
-    ///   dictionary has no JSON form.
-    /// - `KeyValuePairs` with such keys: an object in their order; of equal keys
-    ///   the first wins.
-    /// - `JSONValue`, `JSONObject`: what they are.
-    /// - `RawRepresentable`, so enums and option sets: the raw value.
-    /// - Any other `Encodable`: what it encodes, every part by these rules. If
-    ///   `encode(to:)` throws, the value has no JSON form; a part that throws
-    ///   costs that part, and the `encode(to:)` around it does not see the error.
-    ///
-    /// Foundation's reference types (`NSString`, `NSNumber`, `NSDecimalNumber`,
-    /// `NSDate`, `NSURL`, `NSUUID`, `NSData`, `NSArray`, `NSOrderedSet`,
-    /// `NSDictionary`, `NSSet`) become what their Swift counterparts become; a
-    /// number made of a boolean is a boolean.
-    ///
-    /// Everything else (closures, tuples, classes that are not `Encodable`, lazy
-    /// collections) has no JSON form.
-    ///
-    /// A value without a JSON form becomes `null`, never more than that one value,
-    /// and is a problem that the recording calls report to the log: by the
-    /// type's name, without the value. This initializer reports nothing.
-    ///
-    /// Objects and lists nest 200 levels deep, counted from this value. What
-    /// lies deeper has no JSON form, and neither has an object within itself.
-    ///
-    /// Throws nothing, and can be called from any thread; the `encode(to:)` and
-    /// `rawValue` of the values' types run on the calling one. Values are
-    /// copied during the call, the contents of mutable Foundation objects too:
-    /// changing them later changes nothing here. Changing one *during* the call
-    /// from another thread is a race of the caller's.
-    ///
-    /// - Parameter value: What has no JSON form becomes `null`.
-    public init(any value: Any) {
-        var conversion = JSONConversion()
-        self = conversion.value(value)
     }
 }

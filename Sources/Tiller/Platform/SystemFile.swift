@@ -101,6 +101,12 @@ enum SystemFile {
         throw Failure.system(operation: "lock", path: path, code: reason)
     }
 
+    /// Gives a lock up. Closing alone would not while a child process that was just forked has the descriptor too.
+    static func unlock(_ descriptor: Int32) {
+        _ = flock(descriptor, LOCK_UN)
+        release(descriptor)
+    }
+
     static func release(_ descriptor: Int32) { _ = close(descriptor) }
 
     private static func failure(_ operation: String, _ path: String) -> Failure {

@@ -90,7 +90,7 @@ final class FileStateStore: StateStore {
 
     func close() {
         let (lock, closing) = state.withLock { ($0.lock.take(), $0.closing.take()) }
-        if let lock { SystemFile.release(lock) }
+        if let lock { SystemFile.unlock(lock) }
         if let closing {
             ClosingFolders.remove(closing, for: folder)
             closing.leave()
