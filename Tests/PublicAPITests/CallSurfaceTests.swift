@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// The calls of RudderStack's Swift documentation, written as there.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct CallSurfaceTests {
     private let transport = StubTransport()
 

@@ -3,7 +3,7 @@ import Testing
 import Tiller
 import TillerTesting
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ConfigurationSurfaceTests {
     // MARK: Sessions
 

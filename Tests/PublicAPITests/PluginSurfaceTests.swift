@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Plugins, sources and commands as a consumer writes them.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct PluginSurfaceTests {
     private let transport = StubTransport()
 

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `tiller sessions` as a shell sees it.
-@Suite(.timeLimit(.minutes(1))) struct SessionsCommandTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionsCommandTests {
     private let folder = TestFolder()
 
     private static let passing = """

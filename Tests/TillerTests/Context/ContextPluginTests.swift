@@ -5,7 +5,7 @@ import Tiller
 import TillerTesting
 
 /// What surrounds every event (`DECISIONS.md` 33).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ContextPluginTests {
     private let transport = StubTransport()
     private let destination = RecordingDestination()

@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// The waits after failures.
-@Suite(.timeLimit(.minutes(1))) struct BackoffTests {
+@Suite(.timeLimit(.minutes(5))) struct BackoffTests {
     /// The waits of the first failures in a row, under one seed.
     private func waits(_ count: Int, seed: UInt64, isApp: Bool = true) async -> [Duration] {
         let bench = DeliveryBench(answer: .status(503), isApp: isApp) { $0.identifiers = .seeded(seed) }

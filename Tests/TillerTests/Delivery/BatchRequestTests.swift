@@ -5,7 +5,7 @@ import TillerTesting
 @testable import Tiller
 
 /// Where batches go, and what a request is made of.
-@Suite(.timeLimit(.minutes(1))) struct BatchRequestTests {
+@Suite(.timeLimit(.minutes(5))) struct BatchRequestTests {
     // MARK: The address
 
     private static let hosts: [(String, String)] = [

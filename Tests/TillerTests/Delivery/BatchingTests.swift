@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Which events share a request.
-@Suite(.timeLimit(.minutes(1))) struct BatchingTests {
+@Suite(.timeLimit(.minutes(5))) struct BatchingTests {
     @Test func perIdentityABatchEndsWhereTheAnonymousIdChanges() async throws {
         let bench = DeliveryBench()
         let first = try #require(bench.analytics.anonymousId)

@@ -5,7 +5,7 @@ import TillerTesting
 @testable import Tiller
 
 /// Events arrive in the order of the calls, each once, whatever happens on the way.
-@Suite(.timeLimit(.minutes(1))) struct DeliveryOrderTests {
+@Suite(.timeLimit(.minutes(5))) struct DeliveryOrderTests {
     @Test func b23_eventsLeaveInTheOrderOfTheCalls() async {
         let bench = DeliveryBench([CountFlushPolicy(flushAt: 30)])
         let count = 10_000

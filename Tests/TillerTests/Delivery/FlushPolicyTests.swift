@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// What asks for an upload, and when.
-@Suite(.timeLimit(.minutes(1))) struct FlushPolicyTests {
+@Suite(.timeLimit(.minutes(5))) struct FlushPolicyTests {
     // MARK: Each policy
 
     @Test func startupUploadsWithTheFirstEventAndNotAgain() async {

@@ -5,7 +5,7 @@ import TillerTesting
 @testable import Tiller
 
 /// What `flushed()`, `stored()` and `shutdownAndWait(timeout:)` say is true.
-@Suite(.timeLimit(.minutes(1))) struct FlushedTests {
+@Suite(.timeLimit(.minutes(5))) struct FlushedTests {
     // MARK: flushed()
 
     @Test func nothingIsWaitingInANewInstance() async {

@@ -5,7 +5,7 @@ import TillerTesting
 @testable import Tiller
 
 /// The default transport, over real connections to a data plane in this process.
-@Suite(.timeLimit(.minutes(1))) struct URLSessionTransportTests {
+@Suite(.timeLimit(.minutes(5))) struct URLSessionTransportTests {
     private let plane: LocalDataPlane
     private let time = VirtualTime()
 

@@ -6,7 +6,7 @@ import TillerTesting
 /// Values on their whole way: from the call to the body of a request, and for traits over a restart (`bug-cases.md` F).
 ///
 /// How single values are converted is tested with the conversion.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct BugCasesValuesTests {
     private let transport = StubTransport()
     private let logger = RecordingLogger()

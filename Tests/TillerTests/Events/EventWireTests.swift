@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// The JSON of events as a data plane gets it (`data-plane.md` §2).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct EventWireTests {
     private let transport = StubTransport()
     private let time = VirtualTime()

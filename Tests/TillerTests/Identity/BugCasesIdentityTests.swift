@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Public reports about identity, as tests (`bug-cases.md` B, D, G, H, I).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct BugCasesIdentityTests {
     private let transport = StubTransport()
 

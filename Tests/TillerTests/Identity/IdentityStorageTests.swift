@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// What is known of a user after a restart, and what happens where it can't be read or written.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct IdentityStorageTests {
     private let lifecycle = ManualLifecycleSource(isInForeground: true)
     private let logger = RecordingLogger()

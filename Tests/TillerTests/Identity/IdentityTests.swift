@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Who an event is by (`rudderstack.md` §6, `DECISIONS.md` 13 to 15 and 32).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct IdentityTests {
     private let transport = StubTransport()
     private let destination = RecordingDestination()

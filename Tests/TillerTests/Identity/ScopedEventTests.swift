@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Events that name their person themselves (`DECISIONS.md` 14 and 32).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ScopedEventTests {
     private let transport = StubTransport()
     private let destination = RecordingDestination()

@@ -5,7 +5,7 @@ import TillerTesting
 
 /// Public reports about lifecycle events, as tests (`bug-cases.md` J). What a platform's notices become is the source's
 /// business: here stand the changes that it tells.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct BugCasesLifecycleTests {
     private let source = ManualLifecycleSource()
     private let time = VirtualTime()

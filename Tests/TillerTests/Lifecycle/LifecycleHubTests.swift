@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// Between sources and observers: one change at a time, in order, each real one once (`DECISIONS.md` 10).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct LifecycleHubTests {
     /// Notes what it is told, and does more on request.
     private final class Observer: Plugin, LifecycleObserver {

@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// Installed, Updated, Opened and Backgrounded (`rudderstack.md` §4.1 without its faults; `DECISIONS.md` 34).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct LifecyclePluginTests {
     private let source = ManualLifecycleSource()
     private let destination = RecordingDestination()
@@ -294,7 +294,7 @@ struct LifecyclePluginTests {
 }
 
 /// The lifecycle of a tool or a service (`DECISIONS.md` 30).
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ProcessLifecycleSourceTests {
     private let destination = RecordingDestination()
 

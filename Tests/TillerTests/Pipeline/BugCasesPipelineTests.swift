@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Cases of `bug-cases.md` about concurrency in the pipeline. A number in a name is the case's.
-@Suite(.timeLimit(.minutes(1))) struct BugCasesPipelineTests {
+@Suite(.timeLimit(.minutes(5))) struct BugCasesPipelineTests {
     @Test func b81_pluginsComeAndGoWhileEventsAndNoticesAreMade() async {
         let lifecycle = ManualLifecycleSource(isInForeground: true)
         let recorder = RecordingDestination()

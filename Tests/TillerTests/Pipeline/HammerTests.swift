@@ -42,7 +42,7 @@ import TillerTesting
         print("hammer: \(verdict.events) events, \(verdict.sessions) sessions, \(verdict.users) users")
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(5)))
     func overfilledMemoryRefusesTheNewestAndCountsThem() async {
         let limit = 1_000
         let gate = StuckPlugin()
@@ -68,7 +68,7 @@ import TillerTesting
         #expect(logger.texts(.error).filter { $0.contains("refused") }.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(5)))
     func identifyTakesEffectEvenBeyondTwiceTheBound() async {
         let gate = StuckPlugin()
         let recorder = RecordingDestination()
@@ -88,7 +88,7 @@ import TillerTesting
         #expect(recorder.events.last?.userId == "last")
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(5)))
     func callsReturnWhileAPluginAndTheTransportAreStuck() async {
         let transport = StubTransport(.hold)
         let gate = StuckPlugin(.enrichment)

@@ -3,7 +3,7 @@ import Testing
 import Tiller
 import TillerTesting
 
-@Suite(.timeLimit(.minutes(1))) struct PipelineTests {
+@Suite(.timeLimit(.minutes(5))) struct PipelineTests {
     @Test func stagesRunInOrderAndPluginsInOrderOfRegistration() async {
         let log = Locked<[String]>([])
         func noting(_ name: String, _ stage: Stage) -> ClosurePlugin {

@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// Plugins that come, go, and come back at awkward moments.
-@Suite(.timeLimit(.minutes(1))) struct PluginLifeTests {
+@Suite(.timeLimit(.minutes(5))) struct PluginLifeTests {
     @Test func capturingPluginThatIsAddedAgainKnowsWhatItKnew() async throws {
         let stuck = StuckPlugin()
         let analytics = Analytics(configuration: .test(), plugins: [stuck])

@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// What the seal gives, undoes and stores.
-@Suite(.timeLimit(.minutes(1))) struct SealTests {
+@Suite(.timeLimit(.minutes(5))) struct SealTests {
     @Test func tooLargeFirstEventLeavesTheMarkToTheSecond() async {
         let transport = StubTransport()
         let recorder = RecordingDestination()

@@ -4,7 +4,7 @@ import Tiller
 import TillerTesting
 
 /// Cases of `bug-cases.md`, section A: session tracking. A number in a name is the case's.
-@Suite(.timeLimit(.minutes(1))) struct BugCasesSessionTests {
+@Suite(.timeLimit(.minutes(5))) struct BugCasesSessionTests {
     // MARK: With real threads
 
     @Test func b01_eachEventIsWhollyOfOneSessionAroundAReturn() async {

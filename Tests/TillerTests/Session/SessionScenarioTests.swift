@@ -30,14 +30,14 @@ import TillerTesting
         #expect(Set(Entry.all.map(\.file)).count == 7)
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: Entry.all)
+    @Test(.timeLimit(.minutes(5)), arguments: Entry.all)
     func holdsOnTheRealStore(_ entry: Entry) async throws {
         let folder = TestFolder()
         let outcome = await entry.scenario.run(store: .folder(folder.url))
         #expect(outcome.failure == nil)
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: Entry.all)
+    @Test(.timeLimit(.minutes(5)), arguments: Entry.all)
     func holdsInMemory(_ entry: Entry) async {
         let outcome = await entry.scenario.run(store: .memory)
         #expect(outcome.failure == nil)

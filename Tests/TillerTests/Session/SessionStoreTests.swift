@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// What the session does with a store that can't be read, and as a guest (S1, S20, S21).
-@Suite(.timeLimit(.minutes(1))) struct SessionStoreTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionStoreTests {
     /// A first process leaves a session behind; what it stored is handed on.
     private func storeWithSession(_ time: VirtualTime) async -> (store: LockableStore, session: UInt64?) {
         let store = LockableStore()

@@ -5,7 +5,7 @@ import TillerTesting
 @testable import Tiller
 
 /// The store on disk: who may read it, what damage costs, who owns it.
-@Suite(.timeLimit(.minutes(1))) struct FileStateStoreTests {
+@Suite(.timeLimit(.minutes(5))) struct FileStateStoreTests {
     private let folder = TestFolder()
     private let logger = RecordingLogger()
 

@@ -7,7 +7,7 @@ import TillerTesting
 import FoundationNetworking
 #endif
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct LocalDataPlaneTests {
     // MARK: Batches
 
@@ -223,7 +223,7 @@ struct LocalDataPlaneTests {
 
 // MARK: - HTTP
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct LocalDataPlaneHTTPTests {
     @Test func keepsAConnectionForSeveralRequests() async throws {
         let plane = try LocalDataPlane()
@@ -472,7 +472,7 @@ struct LocalDataPlaneHTTPTests {
 
 // MARK: - Scripts
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct LocalDataPlaneScriptTests {
     @Test func scriptedAnswersComeFirst() async throws {
         let plane = try LocalDataPlane(writeKeys: ["wk"])
@@ -579,7 +579,7 @@ struct LocalDataPlaneScriptTests {
 
 // MARK: - Waiting
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct LocalDataPlaneWaitingTests {
     @Test func waitsForEvents() async throws {
         let plane = try LocalDataPlane()
@@ -640,7 +640,7 @@ struct LocalDataPlaneWaitingTests {
 
 // MARK: - Beginning and end
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct LocalDataPlaneLifetimeTests {
     @Test func stoppingClosesHeldIdleAndHalfReadConnections() async throws {
         let plane = try LocalDataPlane()

@@ -3,7 +3,7 @@ import Tiller
 import TillerTesting
 
 /// What a run of a scenario shows.
-@Suite(.timeLimit(.minutes(1))) struct SessionScenarioRunningTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionScenarioRunningTests {
     private func run(
         _ steps: String, header: String = "", checks: Bool = true
     ) async throws -> SessionScenario.Outcome {

@@ -4,7 +4,7 @@ import TillerTesting
 @testable import Tiller
 
 /// The transport without a network, the destination that remembers, and the logger that does.
-@Suite(.timeLimit(.minutes(1))) struct TestingToolsTests {
+@Suite(.timeLimit(.minutes(5))) struct TestingToolsTests {
     // MARK: StubTransport
 
     private func post(_ transport: StubTransport, _ body: String = "") async -> Int? {
