@@ -318,32 +318,73 @@ extension Event {
         return Event(.track, name: "Deep Link Opened", properties: properties, options: scope)
     }
 
-    /// An estimate of the event's size in memory and on the wire, in bytes, made before anything is encoded.
-    var estimatedCost: Int {
-        300 + (name?.utf8.count ?? 0) + properties.estimatedCost + traits.estimatedCost + context.estimatedCost
-            + integrations.estimatedCost
+    /// Estimates the event's size in memory and on the wire, before anything is encoded, and cuts off what lies too deep to
+    /// be sent: nothing of the SDK's own ever goes down or releases a value that is nested without end.
+    mutating func measure() {
+        var measure = Measure()
+        measure.bytes = 300
+        for text in [name, userId, anonymousId, groupId, previousId] { measure.bytes += text?.utf8.count ?? 0 }
+        measure.take(&properties)
+        measure.take(&traits)
+        measure.take(&context)
+        measure.take(&integrations)
+        cost = measure.bytes
     }
 }
 
-extension JSONObject {
-    fileprivate var estimatedCost: Int { estimatedCost(at: 0) }
+/// Goes over values to the depth to which they are sent.
+private struct Measure {
+    var bytes = 0
+    private var isTooDeep = false
 
-    fileprivate func estimatedCost(at depth: Int) -> Int {
-        withParts { own, layer in
-            own.reduce(layer?.base.cost ?? 0) { $0 + $1.key.utf8.count + $1.value.estimatedCost(at: depth + 1) }
+    mutating func take(_ object: inout JSONObject) {
+        isTooDeep = false
+        add(object, at: 0)
+        if isTooDeep { object = object.cut(at: 0) }
+    }
+
+    private mutating func add(_ object: JSONObject, at depth: Int) {
+        object.withParts { own, layer in
+            bytes += layer?.base.cost ?? 0
+            for (key, value) in own {
+                bytes += key.utf8.count
+                add(value, at: depth + 1)
+            }
+        }
+    }
+
+    /// Sixteen bytes for what stands in an enum's place, and the text beside it.
+    private mutating func add(_ value: JSONValue, at depth: Int) {
+        bytes += 16
+        switch value {
+        case .string(let text): bytes += text.utf8.count
+        case .array, .object:
+            guard depth <= JSONWriter.maximumDepth else {
+                isTooDeep = true
+                return
+            }
+            if case .array(let values) = value { for value in values { add(value, at: depth + 1) } }
+            if case .object(let object) = value { add(object, at: depth) }
+        default: break
         }
     }
 }
 
+extension JSONObject {
+    /// Without what lies too deep: the writer puts `null` in the place of the level above it, and reports it.
+    fileprivate func cut(at depth: Int) -> JSONObject {
+        JSONObject(distinct: map { ($0.key, $0.value.cut(at: depth + 1)) })
+    }
+}
+
 extension JSONValue {
-    /// Sixteen bytes for what stands in an enum's place, and the text beside it. What lies too deep is not sent.
-    fileprivate func estimatedCost(at depth: Int) -> Int {
-        if depth > JSONWriter.maximumDepth { return 16 }
-        return switch self {
-        case .string(let text): 16 + text.utf8.count
-        case .array(let values): values.reduce(16) { $0 + $1.estimatedCost(at: depth + 1) }
-        case .object(let object): 16 + object.estimatedCost(at: depth)
-        default: 16
+    fileprivate func cut(at depth: Int) -> JSONValue {
+        switch self {
+        case .array(let values):
+            depth > JSONWriter.maximumDepth ? .array([]) : .array(values.map { $0.cut(at: depth + 1) })
+        case .object(let object):
+            depth > JSONWriter.maximumDepth ? .object([:]) : .object(object.cut(at: depth))
+        default: self
         }
     }
 }

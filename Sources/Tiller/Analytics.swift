@@ -34,8 +34,8 @@ public final class Analytics: Sendable {
     ) {
         engine = Engine(configuration: configuration)
         isStandIn = false
-        for plugin in builtIn ?? Self.builtInPlugins(for: configuration) { engine.add(plugin, analytics: self) }
-        for plugin in plugins { engine.add(plugin, analytics: self) }
+        engine.setHandle(self)
+        for plugin in (builtIn ?? Self.builtInPlugins(for: configuration)) + plugins { engine.add(plugin) }
         engine.hub.start(configuration.lifecycleSource, in: engine)
     }
 
@@ -54,7 +54,7 @@ extension Analytics {
     /// Adds a plugin. It sees the events recorded after this returns; added twice it counts once.
     ///
     /// - Parameter plugin: Its `setup` runs on this thread.
-    public func add(plugin: any Plugin) { engine.add(plugin, analytics: self) }
+    public func add(plugin: any Plugin) { engine.add(plugin) }
 
     /// Removes a plugin. It sees no event recorded after this returns; its `teardown` runs once, in the order of calls.
     ///
@@ -77,8 +77,15 @@ extension Analytics {
 
     /// Gives a command to all capturing plugins, in one critical section. It has taken effect when this returns.
     ///
-    /// - Parameter command: A command.
-    public func perform(_ command: any Command) { engine.perform(command) }
+    /// - Parameter command: A command of some subject. A `LifecycleEvent` is
+    ///   the lifecycle source's to tell: it is refused with an error in the log.
+    public func perform(_ command: any Command) {
+        guard !(command is LifecycleEvent) else {
+            engine.diagnostics.error("perform: a lifecycle change comes from the lifecycle source")
+            return
+        }
+        engine.perform(command)
+    }
 
     /// Reads the state of a capturing plugin, in one critical section.
     ///
@@ -127,12 +134,14 @@ extension Analytics {
         return .inMemory
     }
 
-    /// Flushes, and waits until everything recorded before the call is delivered or an attempt has failed.
+    /// Flushes, and waits until everything recorded before the call, and not dropped on its way, is delivered to the data
+    /// plane or an attempt has failed. An attempt at a server that does not answer takes 30 seconds. Other destinations are
+    /// not waited for: see `shutdownAndWait(timeout:)`.
     ///
     /// - Returns: Which of the two.
     @discardableResult
     public func flushed() async -> FlushResult {
-        guard let dataPlane = plugin(ofType: RudderStackDestination.self) else { return .nothingWaiting }
+        guard let dataPlane = engine.dataPlane else { return .nothingWaiting }
         let deliveredBefore = dataPlane.deliveredCount
         flush()
         await stored()
@@ -146,21 +155,22 @@ extension Analytics {
     /// call is ignored and every getter is `nil`. A second call does nothing.
     public func shutdown() { engine.shutDown() }
 
-    /// Ends the instance, and waits until what was recorded before is delivered, an attempt has failed, or time is up.
+    /// Ends the instance, and waits until what was recorded before is delivered or an attempt has failed, and every other
+    /// destination has handled its events and been torn down, or until time is up.
     ///
     /// - Parameter timeout: Five seconds by default.
-    /// - Returns: How many events are still waiting; they are lost with the
-    ///   process, for they are not stored on disk yet.
+    /// - Returns: How many events the data plane has not got; they are lost
+    ///   with the process, for they are not stored on disk yet.
     @discardableResult
     public func shutdownAndWait(timeout: Duration = .seconds(5)) async -> Int {
-        let dataPlane = plugin(ofType: RudderStackDestination.self)
+        let dataPlane = engine.dataPlane
         shutdown()
         let engine = engine
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             let pending = Locked<CheckedContinuation<Void, Never>?>(done)
             let finish: @Sendable () -> Void = { pending.withLock { $0.take() }?.resume() }
             let timer = configuration.time.schedule(after: timeout, finish)
-            engine.whenClosed {
+            engine.whenDrained {
                 guard let dataPlane else {
                     timer.cancel()
                     return finish()
@@ -171,7 +181,9 @@ extension Analytics {
                 }
             }
         }
-        return engine.account.inMemory + (dataPlane?.lostCount ?? 0)
+        let waiting = engine.account.inMemory
+        if waiting > 0 { engine.diagnostics.error("\(waiting) events are still waiting after the time to shut down") }
+        return waiting + (dataPlane?.lostCount ?? 0)
     }
 }
 

@@ -157,6 +157,10 @@ public struct Limits: Sendable, Hashable {
     /// How many bytes of events may wait for such a destination, by an estimate; 4 MB.
     public var destinationBytes: Int
 
+    /// How long a background or terminate notice waits, at the most, until what was recorded before is stored; 1 s. A
+    /// plugin that is stuck costs the app's main thread that long.
+    public var noticeWait: Duration
+
     /// Limits; each has a default.
     ///
     /// - Parameters:
@@ -166,9 +170,11 @@ public struct Limits: Sendable, Hashable {
     ///   - batchBytes: 500 000.
     ///   - destinationEvents: 1 000.
     ///   - destinationBytes: 4 000 000.
+    ///   - noticeWait: One second.
     public init(
         memoryEvents: Int = 100_000, memoryBytes: Int = 16_000_000, eventBytes: Int = 32_768,
-        batchBytes: Int = 500_000, destinationEvents: Int = 1_000, destinationBytes: Int = 4_000_000
+        batchBytes: Int = 500_000, destinationEvents: Int = 1_000, destinationBytes: Int = 4_000_000,
+        noticeWait: Duration = .seconds(1)
     ) {
         self.memoryEvents = memoryEvents
         self.memoryBytes = memoryBytes
@@ -176,6 +182,7 @@ public struct Limits: Sendable, Hashable {
         self.batchBytes = batchBytes
         self.destinationEvents = destinationEvents
         self.destinationBytes = destinationBytes
+        self.noticeWait = noticeWait
     }
 }
 

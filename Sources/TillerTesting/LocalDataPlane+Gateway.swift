@@ -109,15 +109,9 @@ extension LocalDataPlane.GatewayRules {
     private func isIdentity(_ value: JSONValue?) -> Bool {
         switch value {
         case nil, .null: false
-        case .string(let text): text.unicodeScalars.contains { !isInvisible($0) }
+        case .string(let text): text.unicodeScalars.contains { !$0.isInvisible }
         default: true
         }
-    }
-
-    private func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
-        let properties = scalar.properties
-        return properties.isWhitespace || properties.isDefaultIgnorableCodePoint
-            || [.control, .format].contains(properties.generalCategory) || scalar == "\u{2800}"
     }
 }
 

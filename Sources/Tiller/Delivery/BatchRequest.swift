@@ -47,7 +47,7 @@ struct BatchEndpoint: Sendable {
             writer.bytes.append(contentsOf: event.bytes.dropLast())
             writer.raw(",\"sentAt\":")
             let age = max(0, (now - event.moment.continuous).wholeMilliseconds)
-            writer.writeTimestamp(event.moment.wallMilliseconds + age)
+            writer.writeTimestamp(event.moment.wallMilliseconds.addingClamped(age))
             writer.raw("}")
         }
         writer.raw("]}")
@@ -55,6 +55,9 @@ struct BatchEndpoint: Sendable {
             url: url,
             headers: [
                 "Content-Type": "application/json",
+                // Else the system's client names the program and the user's language.
+                "User-Agent": "tiller-swift/\(Analytics.version)",
+                "Accept-Language": "*",
                 "Authorization": authorization,
                 "AnonymousId": anonymousId.flatMap { $0.isHeaderValue ? $0 : nil } ?? fallbackId,
             ],

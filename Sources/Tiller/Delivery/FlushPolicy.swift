@@ -33,6 +33,18 @@ public struct FlushQueue: Sendable, Hashable {
     public let waiting: Int
     /// Whether no flush has happened in this process.
     public let isFirst: Bool
+
+    /// What a test asks a policy about.
+    ///
+    /// - Parameters:
+    ///   - sinceLastFlush: How many events have come since the last flush.
+    ///   - waiting: How many events wait.
+    ///   - isFirst: Whether no flush has happened in this process.
+    public init(sinceLastFlush: Int, waiting: Int, isFirst: Bool) {
+        self.sinceLastFlush = sinceLastFlush
+        self.waiting = waiting
+        self.isFirst = isFirst
+    }
 }
 
 /// Uploads with the first stored event of a process.

@@ -41,11 +41,11 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
 
     // MARK: The pipeline's side
 
-    func attach(to environment: DataPlaneEnvironment) { uploader.attach(to: environment) }
+    func attach(to environment: DataPlaneEnvironment) -> Bool { uploader.attach(to: environment) }
 
     func take(_ encoded: EncodedEvent, of event: Event) {
         uploader.append(
-            WaitingEvent(bytes: encoded.bytes, anonymousId: event.anonymousId, moment: event.moment, cost: event.cost))
+            WaitingEvent(bytes: encoded.bytes, anonymousId: event.anonymousId, moment: event.moment, cost: encoded.bytes.count))
     }
 
     func didTakeChunk() { uploader.askPolicies() }

@@ -8,6 +8,20 @@ public struct TransportRequest: Sendable, Hashable {
     public let body: [UInt8]
     /// How long to wait for the answer.
     public let timeout: Duration
+
+    /// A request.
+    ///
+    /// - Parameters:
+    ///   - url: The whole URL.
+    ///   - headers: Header fields, by name.
+    ///   - body: The body of a POST.
+    ///   - timeout: How long to wait for the answer.
+    public init(url: String, headers: [String: String], body: [UInt8], timeout: Duration) {
+        self.url = url
+        self.headers = headers
+        self.body = body
+        self.timeout = timeout
+    }
 }
 
 /// The data plane's answer.

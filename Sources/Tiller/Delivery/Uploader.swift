@@ -1,9 +1,7 @@
 /// The queue in memory and what brings it to the data plane: one request at a time, oldest events first.
 final class Uploader: Sendable {
     private struct State: Sendable {
-        /// What waits; the first `inFlightCount` are under way.
         var events: [WaitingEvent] = []
-        var inFlightCount = 0
         /// How many have come, been delivered, and been lost, since the beginning.
         var appended = 0
         var delivered = 0
@@ -73,11 +71,19 @@ final class Uploader: Sendable {
         state = Locked(State(random: configuration.identifiers))
     }
 
-    func attach(to environment: DataPlaneEnvironment) {
-        state.withLock { $0.environment = environment }
-        if endpoint == nil {
-            environment.diagnostics.error("The data plane's URL can't be used: events are recorded, none is sent")
+    /// - Returns: False if another instance has it and has not closed it.
+    func attach(to environment: DataPlaneEnvironment) -> Bool {
+        let isFree = state.withLock { state in
+            guard state.environment == nil || state.isClosing else { return false }
+            state.environment = environment
+            state.isClosing = false
+            return true
         }
+        if isFree, endpoint == nil {
+            environment.diagnostics.error(
+                "The data plane's URL can't be used: it needs http:// or https:// and a host. Events wait, none is sent")
+        }
+        return isFree
     }
 
     var deliveredCount: Int { state.withLock { $0.delivered } }
@@ -201,7 +207,11 @@ extension Uploader {
     private func send(_ batch: Batch) async -> String? {
         do {
             let response = try await transport.post(batch.request)
-            if (200..<300).contains(response.status) { return nil }
+            if (200..<300).contains(response.status) {
+                // A hotel's log-in page is no acknowledgement.
+                guard response.body.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") else { return nil }
+                return "something else than a data plane answered \(response.status), with a page"
+            }
             let text = String(decoding: response.body.prefix(100), as: UTF8.self)
             return "the data plane answered \(response.status) \(text.split(separator: "\n").first ?? "")"
         } catch {
@@ -219,7 +229,6 @@ extension Uploader {
             }
             let count = Self.lengthOfBatch(
                 in: state.events.prefix(wanted), bytes: batchBytes, isPerIdentity: isPerIdentity)
-            state.inFlightCount = count
             state.isLastAttempt = state.isClosing
             return (Array(state.events.prefix(count)), environment.installationId)
         }
@@ -247,7 +256,6 @@ extension Uploader {
     private func didDeliver(_ events: [WaitingEvent]) {
         let (release, reached) = state.withLock { state in
             state.events.removeFirst(events.count)
-            state.inFlightCount = 0
             state.delivered += events.count
             state.failures = 0
             let done = state.delivered + state.lost
@@ -263,7 +271,6 @@ extension Uploader {
     private func didFail(_ reason: String) -> Bool {
         let now = time.wallMilliseconds
         let (goesOn, wait, delay, diagnostics) = state.withLock { state in
-            state.inFlightCount = 0
             let goesOn = state.isClosing && !state.isLastAttempt
             state.isRunning = goesOn
             let ceiling = min(Duration.seconds(1) * (1 << min(state.failures, 20)), longestWait)
@@ -272,7 +279,7 @@ extension Uploader {
             let delay = Duration.milliseconds(Int64(share * Double(ceiling.wholeMilliseconds)))
             if !state.isClosing {
                 state.lastTimerId += 1
-                state.wait = Wait(id: state.lastTimerId, until: now + delay.wholeMilliseconds, reason: reason)
+                state.wait = Wait(id: state.lastTimerId, until: now.addingClamped(delay.wholeMilliseconds), reason: reason)
             }
             return (goesOn, state.wait, delay, state.environment?.diagnostics)
         }

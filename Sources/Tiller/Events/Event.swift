@@ -92,11 +92,15 @@ public struct Event: Sendable {
         self.properties = properties
         self.traits = traits
         context = options?.customContext ?? JSONObject()
-        integrations = options?.integrations ?? JSONObject()
+        integrations = JSONObject()
         if let options { apply(options) }
     }
 
     private mutating func apply(_ options: EventOptions) {
+        if let entries = options.integrations, !entries.isEmpty {
+            integrations = ["All": true]
+            integrations.merge(entries)
+        }
         if let ids = options.externalIds, !ids.isEmpty {
             context["externalId"] = .array(ids.map { ["id": .string($0.id), "type": .string($0.type)] })
         }
@@ -147,8 +151,17 @@ extension Event {
 extension Optional where Wrapped == String {
     /// The text, unless there is none or nothing in it but blanks: the gateway takes an id like that for none.
     var nonBlank: String? {
-        guard let self, self.contains(where: { !$0.isWhitespace }) else { return nil }
+        guard let self, self.unicodeScalars.contains(where: { !$0.isInvisible }) else { return nil }
         return self
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether the gateway takes the character for nothing: blanks, controls, formats, what is ignorable, blank Braille.
+    package var isInvisible: Bool {
+        if value < 0x7F { return value <= 0x20 }
+        return properties.isWhitespace || properties.isDefaultIgnorableCodePoint
+            || [.control, .format].contains(properties.generalCategory) || self == "\u{2800}"
     }
 }
 
@@ -174,6 +187,14 @@ public struct Moment: Sendable {
         self.wallMilliseconds = wallMilliseconds
         self.continuous = continuous
         self.sequence = sequence
+    }
+}
+
+extension Int64 {
+    /// The sum, or the end of the range where it would not fit.
+    func addingClamped(_ other: Int64) -> Int64 {
+        let (sum, overflows) = addingReportingOverflow(other)
+        return overflows ? (other < 0 ? .min : .max) : sum
     }
 }
 

@@ -36,11 +36,7 @@ public struct EventOptions: Sendable {
         integrations: JSONObject? = nil, customContext: JSONObject? = nil, externalIds: [ExternalId]? = nil,
         userId: String? = nil, anonymousId: String? = nil
     ) {
-        if let integrations {
-            var all: JSONObject = ["All": true]
-            all.merge(integrations)
-            self.integrations = all
-        }
+        self.integrations = integrations
         self.customContext = customContext
         self.externalIds = externalIds
         self.userId = userId

@@ -5,6 +5,9 @@
 /// than the present one resets everything first; the first user keeps the
 /// anonymous traits; traits alone, and an empty id, keep the user.
 ///
+/// Traits of up to 16 384 bytes of JSON in all, and ids of up to 4 096 bytes,
+/// are remembered: every later event carries them.
+///
 /// What it knows survives a restart. Without it, `identify` and `alias` still
 /// send their events, but nothing is remembered, and events without any id
 /// are dropped as invalid.
@@ -35,20 +38,23 @@ public final class IdentityPlugin: CapturingPlugin {
     /// The stored identity, or a new anonymous one. A new one is stored only where there was none: unreadable storage
     /// never replaces an identity.
     public func restore(_ stored: Stored, present: State?, in section: inout Section) -> State {
-        if case .value(let value) = stored, let anonymousId = value[Key.anonymousId]?.string, !anonymousId.isEmpty {
-            return State(
-                anonymousId: anonymousId, userId: value[Key.userId]?.string,
-                traits: value[Key.traits]?.object ?? JSONObject())
+        guard case .value(let value) = stored else {
+            let state = present ?? State(anonymousId: section.makeId(), userId: nil, traits: JSONObject())
+            save(state, in: &section)
+            return state
         }
-        let state = present ?? State(anonymousId: section.makeId(), userId: nil, traits: JSONObject())
-        save(state, in: &section)
+        let anonymousId = value[Key.anonymousId]?.string ?? ""
+        let state = State(
+            anonymousId: anonymousId.isEmpty ? present?.anonymousId ?? section.makeId() : anonymousId,
+            userId: value[Key.userId]?.string, traits: value[Key.traits]?.object ?? JSONObject())
+        if anonymousId.isEmpty { save(state, in: &section) }
         return state
     }
 
     /// Another user than the present one: everything is reset first, for all plugins, in the same critical section (S17).
     public func commands(before event: borrowing Event, state: State) -> [any Command] {
         guard event.kind == .identify, !event.isScoped else { return [] }
-        guard let present = state.userId, let new = event.userId, new != present else { return [] }
+        guard let present = state.userId, let new = event.userId, Self.isAcceptable(new), new != present else { return [] }
         return [ResetOptions()]
     }
 
@@ -65,11 +71,14 @@ public final class IdentityPlugin: CapturingPlugin {
     /// Takes in what identify and alias say, and puts the identity on the event.
     public func capture(_ event: inout Event, state: inout State, in section: inout Section) {
         guard !event.isScoped else { return }
+        if let userId = event.userId, !Self.isAcceptable(userId) {
+            section.report(.error, "A user id of more than \(Self.longestId) bytes was not taken")
+            event.userId = nil
+        }
         switch event.kind {
         case .identify:
             if let userId = event.userId { state.userId = userId }
-            state.traits.merge(event.traits)
-            event.traits = JSONObject()
+            remember(&event, &state, in: &section)
             save(state, in: &section, replacingUnread: true)
         case .alias:
             event.previousId = event.previousId ?? state.userId ?? state.anonymousId
@@ -79,7 +88,29 @@ public final class IdentityPlugin: CapturingPlugin {
         }
         event.anonymousId = state.anonymousId
         event.userId = state.userId
-        if !state.traits.isEmpty, event.context["traits"] == nil { event.context["traits"] = .object(state.traits) }
+        guard !state.traits.isEmpty, event.context["traits"] == nil else { return }
+        // Identify events whose traits were too large keep their own.
+        if event.kind != .identify || event.traits.isEmpty { event.context["traits"] = .object(state.traits) }
+    }
+
+    /// What is remembered goes on every later event: it must leave room for the event's own.
+    private static let mostTraitBytes = 16_384
+    private static let longestId = 4_096
+
+    private static func isAcceptable(_ id: String) -> Bool { id.utf8.count <= longestId }
+
+    /// Takes the traits in. Those that are too large travel on this event alone.
+    private func remember(_ event: inout Event, _ state: inout State, in section: inout Section) {
+        guard !event.traits.isEmpty else { return }
+        var merged = state.traits
+        let isSmall = event.traits.description.utf8.count <= Self.mostTraitBytes
+        if isSmall { merged.merge(event.traits) }
+        guard isSmall, merged.description.utf8.count <= Self.mostTraitBytes else {
+            section.report(.error, "Traits of more than \(Self.mostTraitBytes) bytes in all are not remembered")
+            return
+        }
+        state.traits = merged
+        event.traits = JSONObject()
     }
 
     private func save(_ state: State, in section: inout Section, replacingUnread: Bool = false) {

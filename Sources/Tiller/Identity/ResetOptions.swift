@@ -33,4 +33,11 @@ public struct ResetEntries: Sendable, Hashable {
         self.traits = traits
         self.session = session
     }
+
+    /// What either selects.
+    func union(_ other: ResetEntries) -> ResetEntries {
+        ResetEntries(
+            anonymousId: anonymousId || other.anonymousId, userId: userId || other.userId,
+            traits: traits || other.traits, session: session || other.session)
+    }
 }

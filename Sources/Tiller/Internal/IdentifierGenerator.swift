@@ -3,13 +3,11 @@
 /// Seeded once with 256 bits, because `UUID()` costs 3 µs on Linux.
 /// Not for secrets.
 public struct IdentifierGenerator: Sendable {
-    private var state: (UInt64, UInt64, UInt64, UInt64)
+    /// `nil`: each instance draws a state of its own from the system's random numbers.
+    private var state: (UInt64, UInt64, UInt64, UInt64)?
 
-    /// Seeded from the system's random numbers.
-    public static func system() -> IdentifierGenerator {
-        var system = SystemRandomNumberGenerator()
-        return IdentifierGenerator(state: (system.next(), system.next(), system.next(), system.next() | 1))
-    }
+    /// Seeded from the system's random numbers, anew for each instance that is made with it.
+    public static func system() -> IdentifierGenerator { IdentifierGenerator(state: nil) }
 
     /// The same ids for the same seed, for tests.
     ///
@@ -37,15 +35,22 @@ public struct IdentifierGenerator: Sendable {
 
     /// 64 random bits.
     mutating func nextWord() -> UInt64 {
-        let result = rotated(state.1 &* 5, by: 7) &* 9
-        let shifted = state.1 << 17
-        state.2 ^= state.0
-        state.3 ^= state.1
-        state.1 ^= state.2
-        state.0 ^= state.3
-        state.2 ^= shifted
-        state.3 = rotated(state.3, by: 45)
+        var (s0, s1, s2, s3) = state ?? Self.drawState()
+        let result = rotated(s1 &* 5, by: 7) &* 9
+        let shifted = s1 << 17
+        s2 ^= s0
+        s3 ^= s1
+        s1 ^= s2
+        s0 ^= s3
+        s2 ^= shifted
+        s3 = rotated(s3, by: 45)
+        state = (s0, s1, s2, s3)
         return result
+    }
+
+    private static func drawState() -> (UInt64, UInt64, UInt64, UInt64) {
+        var system = SystemRandomNumberGenerator()
+        return (system.next(), system.next(), system.next(), system.next() | 1)
     }
 
     private func rotated(_ word: UInt64, by count: UInt64) -> UInt64 { word << count | word >> (64 - count) }

@@ -69,8 +69,6 @@ final class Diagnostics: Sendable {
 
     func warn(_ message: @autoclosure () -> String) { if level >= .warn { logger.warn(log: message()) } }
 
-    func debug(_ message: @autoclosure () -> String) { if level >= .debug { logger.debug(log: message()) } }
-
     /// Says something the first time only.
     ///
     /// - Parameter key: What counts as the same thing.

@@ -103,7 +103,7 @@ final class LifecycleHub: Sendable {
                 case .notice(let event):
                     guard state.latch.admits(event) else { continue }
                     let observers = state.observers
-                    return { engine in Self.tell(event, to: observers, in: engine) }
+                    return { [weak self] engine in self?.tell(event, to: observers, in: engine) }
                 }
             }
             state.isTelling = false
@@ -113,15 +113,20 @@ final class LifecycleHub: Sendable {
 
     /// Coming, the command first; going, the observers first, in reverse, so that what they record belongs to the
     /// foreground that ends.
-    private static func tell(_ event: LifecycleEvent, to observers: [any LifecycleObserver], in engine: Engine) {
+    private func tell(_ event: LifecycleEvent, to observers: [any LifecycleObserver], in engine: Engine) {
         let analytics = engine.makeHandle()
         switch event {
         case .foreground:
             engine.apply(event)
-            for observer in observers { observer.handle(event, in: analytics) }
+            for observer in observers where hears(observer) { observer.handle(event, in: analytics) }
         case .background, .terminate:
-            for observer in observers.reversed() { observer.handle(event, in: analytics) }
+            for observer in observers.reversed() where hears(observer) { observer.handle(event, in: analytics) }
             engine.apply(event)
         }
+    }
+
+    /// One that was removed meanwhile, by another observer say, or whose instance was shut down, hears nothing.
+    private func hears(_ observer: any LifecycleObserver) -> Bool {
+        state.withLock { $0.observers.contains { $0 === observer } }
     }
 }

@@ -71,7 +71,7 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
     /// What was told of this installation.
     public func restore(_ stored: Stored, present: State?, in section: inout Section) -> State {
         // Added again in the background: it did not hear of the change, and the next foreground is to be told.
-        if present == nil, !section.isInForeground { process.withLock { $0.isOpen = false } }
+        if !section.isInForeground { process.withLock { $0.isOpen = false } }
         var state = present ?? State(told: nil, knowsVersions: false)
         switch stored {
         case .absent: state.told = knownInstallation.map { Told(version: $0.version, build: $0.build) }

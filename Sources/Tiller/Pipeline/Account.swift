@@ -52,6 +52,9 @@ struct MemoryUse: Sendable {
         self.count -= count
         self.bytes -= bytes
     }
+
+    /// The true size of events is known once they are encoded.
+    mutating func correct(by bytes: Int) { self.bytes += bytes }
 }
 
 extension Int {

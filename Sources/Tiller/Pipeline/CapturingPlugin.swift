@@ -99,14 +99,19 @@ extension CapturingPlugin {
 }
 
 /// The core's side of a capturing plugin: typed inside, erased outside.
+///
+/// It outlives the plugin's removal: events that were captured before are sealed after it, and a plugin that comes back
+/// finds its state, and the facts on those events still mean the same.
 protocol CaptureSlot: Sendable {
     /// Never given twice in an instance: facts on events on the road name it.
     var id: Int { get }
     var key: String { get }
     var contextKeys: [String] { get }
+    /// False from a removal to the next adding.
+    var isCapturing: Bool { get }
     /// The stored state was unreadable so far.
-    var isUnread: Bool { get set }
-    var plugin: any Plugin { get }
+    var isUnread: Bool { get }
+    var plugin: (any Plugin)? { get }
     var seals: Bool { get }
     mutating func restore(_ stored: Stored, in section: inout Section)
     func commands(before event: borrowing Event) -> [any Command]
@@ -114,14 +119,19 @@ protocol CaptureSlot: Sendable {
     mutating func capture(_ event: inout Event, in section: inout Section)
     mutating func seal(_ event: inout Event, in section: inout Section)
     func state<S>(as type: S.Type) -> S?
+    /// The plugin was removed: it still seals.
+    mutating func pause()
+    /// Its removal has passed the road. Returns the plugin, for it must not be released under the lock.
+    mutating func letGo() -> (any Plugin)?
 }
 
 struct Slot<P: CapturingPlugin>: CaptureSlot {
     let id: Int
     let key: String
     let contextKeys: [String]
-    var isUnread: Bool
-    private let typed: P
+    private(set) var isCapturing = true
+    private(set) var isUnread: Bool
+    private var typed: P?
     private var state: P.State
 
     init(_ plugin: P, id: Int, stored: Stored, in section: inout Section) {
@@ -129,52 +139,66 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
         key = plugin.storageKey
         contextKeys = plugin.contextKeys
         typed = plugin
-        if case .unreadable = stored { isUnread = true } else { isUnread = false }
-        section.slot = id
-        section.isUnread = isUnread
+        isUnread = stored.isUnreadable
+        section.begin(slot: id, isUnread: isUnread)
         state = plugin.restore(stored, present: nil, in: &section)
         isUnread = section.isUnread
     }
 
-    var plugin: any Plugin { typed }
-    var seals: Bool { typed.seals(state) }
+    /// The plugin, or another of its type, is added again.
+    mutating func resume(_ plugin: P, stored: Stored, in section: inout Section) {
+        typed = plugin
+        isCapturing = true
+        isUnread = stored.isUnreadable
+        section.begin(slot: id, isUnread: isUnread)
+        state = plugin.restore(stored, present: state, in: &section)
+        isUnread = section.isUnread
+    }
+
+    var plugin: (any Plugin)? { typed }
+    var seals: Bool { typed?.seals(state) ?? false }
 
     mutating func restore(_ stored: Stored, in section: inout Section) {
-        if case .unreadable = stored { return }
+        guard let typed, !stored.isUnreadable else { return }
         isUnread = false
-        enter(&section)
+        section.begin(slot: id, isUnread: false)
         state = typed.restore(stored, present: state, in: &section)
     }
 
-    func commands(before event: borrowing Event) -> [any Command] { typed.commands(before: event, state: state) }
+    func commands(before event: borrowing Event) -> [any Command] {
+        guard isCapturing, let typed else { return [] }
+        return typed.commands(before: event, state: state)
+    }
 
     mutating func apply(_ command: any Command, in section: inout Section) {
-        enter(&section)
+        guard isCapturing, let typed else { return }
+        section.begin(slot: id, isUnread: isUnread)
         typed.apply(command, to: &state, in: &section)
         isUnread = section.isUnread
     }
 
     mutating func capture(_ event: inout Event, in section: inout Section) {
-        enter(&section)
+        guard isCapturing, let typed else { return }
+        section.begin(slot: id, isUnread: isUnread)
         typed.capture(&event, state: &state, in: &section)
         isUnread = section.isUnread
-        if let fact = section.fact {
-            event.captured[id] = fact
-            section.fact = nil
-        }
+        if let fact = section.fact { event.captured[id] = fact }
     }
 
     mutating func seal(_ event: inout Event, in section: inout Section) {
-        enter(&section)
+        guard let typed else { return }
+        section.begin(slot: id, isUnread: isUnread)
         section.fact = event.captured[id]
         typed.seal(&event, state: &state, in: &section)
-        section.fact = nil
     }
 
     func state<S>(as type: S.Type) -> S? { state as? S }
 
-    private func enter(_ section: inout Section) {
-        section.slot = id
-        section.isUnread = isUnread
-    }
+    mutating func pause() { isCapturing = false }
+
+    mutating func letGo() -> (any Plugin)? { isCapturing ? nil : typed.take() }
+}
+
+extension Stored {
+    fileprivate var isUnreadable: Bool { if case .unreadable = self { true } else { false } }
 }

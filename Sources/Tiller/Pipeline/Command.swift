@@ -7,12 +7,10 @@ public protocol Command: Sendable {}
 
 /// A capturing plugin's own wake-up, asked for by `Section.wake(after:)`. Only that plugin sees it.
 public struct Wake: Command {
-    /// A wake-up.
-    public init() {}
+    init() {}
 }
 
 /// The last command of an instance.
 public struct Shutdown: Command {
-    /// The end.
-    public init() {}
+    init() {}
 }

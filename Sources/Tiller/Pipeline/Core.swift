@@ -52,16 +52,13 @@ extension Core {
         account.recorded += 1
         let mustTakeEffect = event.kind == .identify || event.kind == .alias
         let hasRoom = memory.hasRoom(for: event.cost, times: mustTakeEffect ? 2 : 1)
-        if !hasRoom, !mustTakeEffect {
-            sequence += 1
-            account.dropped[.queueFull, default: 0] += 1
-            return Aftermath(isRefused: true)
-        }
         var section = makeSection()
+        for command in commands { dispatch(command, in: &section) }
+        if !hasRoom, !mustTakeEffect { return refuse(section) }
+        event.captured = Event.Captured()
         event.moment = section.moment
         event.messageId = section.identifiers.next()
         event.dropBlankIds()
-        for command in commands { dispatch(command, in: &section) }
         for index in slots.indices {
             for command in slots[index].commands(before: event) { dispatch(command, in: &section) }
         }
@@ -69,14 +66,17 @@ extension Core {
         event.settleTraits()
         event.captured.context = event.context
         event.captured.anonymousId = event.anonymousId
-        guard hasRoom else {
-            account.dropped[.queueFull, default: 0] += 1
-            var aftermath = close(section, with: .none)
-            aftermath.isRefused = true
-            return aftermath
-        }
+        guard hasRoom else { return refuse(section) }
         memory.take(event.cost)
         return close(section, with: .event(event))
+    }
+
+    /// The event goes no further; what its section did has been done.
+    private mutating func refuse(_ section: consuming Section) -> Aftermath {
+        account.dropped[.queueFull, default: 0] += 1
+        var aftermath = close(section, with: .none)
+        aftermath.isRefused = true
+        return aftermath
     }
 
     mutating func perform(_ command: any Command) -> Aftermath {
@@ -143,15 +143,18 @@ extension Core {
     private mutating func dispatch(_ command: any Command, in section: inout Section) {
         for index in slots.indices { slots[index].apply(command, in: &section) }
         guard let reset = command as? ResetOptions else { return }
-        // A plugin that can't keep up with resets gets the last ones less than all.
-        guard memory.hasRoom(for: 0, times: 2) else { return }
+        // Plugins that can't keep up get neighbouring resets as one; between events there is always room for another.
+        if isCrowded, road.mergeIntoTail(reset) { return }
         road.append(RoadItem(load: .reset(reset), changes: []))
     }
+
+    /// As many commands wait as events may.
+    private var isCrowded: Bool { road.commandCount >= memory.limits.memoryEvents }
 
     private mutating func close(_ section: consuming Section, with load: consuming RoadItem.Load) -> Aftermath {
         identifiers = section.identifiers
         let effects = section.effects
-        var aftermath = Aftermath()
+        var aftermath = aftermath(of: effects)
         let changes = effects.saves.isEmpty ? [] : stateChanges(effects.saves)
         switch load {
         case .none:
@@ -160,6 +163,11 @@ extension Core {
             road.append(RoadItem(load: load, changes: changes))
         }
         aftermath.startsPipeline = startsPipeline()
+        return aftermath
+    }
+
+    private mutating func aftermath(of effects: Section.Effects) -> Aftermath {
+        var aftermath = Aftermath()
         aftermath.reports = effects.reports
         for (slot, delay) in effects.wakes {
             wakeCount += 1
@@ -170,13 +178,14 @@ extension Core {
 
     /// State that travels alone.
     private mutating func append(_ changes: [StateChange]) {
-        if memory.hasRoom(for: 0, times: 2) {
-            road.append(RoadItem(load: .none, changes: changes))
-        } else {
+        if isCrowded {
             road.mergeIntoTail(changes)
+        } else {
+            road.append(RoadItem(load: .none, changes: changes))
         }
     }
 
+    /// What a guest saves goes no further than this instance.
     private mutating func stateChanges(_ saves: [(slot: Int, changes: JSONObject)]) -> [StateChange] {
         var changes: [StateChange] = []
         for (slot, save) in saves {
@@ -184,7 +193,7 @@ extension Core {
             changes.merge([StateChange(key: key, changes: save)])
             saved[key, default: JSONObject()].merge(save)
         }
-        return changes
+        return ownsStore ? changes : []
     }
 
     /// What is stored once everything on the road is.
@@ -220,17 +229,34 @@ extension Core {
     /// The keys that capturing plugins keep to themselves.
     var contextKeys: [String] { slots.flatMap(\.contextKeys) }
 
-    /// The last touch of one surviving event.
-    ///
-    /// - Returns: State that is stored with the event.
-    mutating func seal(_ event: inout Event) -> [StateChange] {
+    /// What a seal gave an event, and what it asks for.
+    struct Seal: Sendable {
+        /// Stored with the event.
+        var changes: [StateChange] = []
+        /// What is new in the event's context.
+        var additions: [(key: String, value: JSONValue)] = []
+        var aftermath = Aftermath()
+    }
+
+    /// The last touch of one surviving event: what plugins add under their own context keys, and nothing else.
+    mutating func seal(_ event: inout Event) -> Seal {
+        var seal = Seal()
         var section = Section(
             moment: event.moment, isInForeground: isInForeground, bootIdentity: bootIdentity, ownsStore: ownsStore,
             identifiers: identifiers)
-        for index in slots.indices where slots[index].seals { slots[index].seal(&event, in: &section) }
+        for index in slots.indices where slots[index].seals {
+            var sealed = event
+            slots[index].seal(&sealed, in: &section)
+            for key in slots[index].contextKeys where event.context[key] == nil {
+                if let value = sealed.context[key] { seal.additions.append((key, value)) }
+            }
+        }
+        for (key, value) in seal.additions { event.context[key] = value }
         identifiers = section.identifiers
-        let saves = section.effects.saves
-        return saves.isEmpty ? [] : stateChanges(saves)
+        let effects = section.effects
+        seal.aftermath = aftermath(of: effects)
+        if !effects.saves.isEmpty { seal.changes = stateChanges(effects.saves) }
+        return seal
     }
 
     /// Events that left memory, delivered or not.
@@ -239,8 +265,10 @@ extension Core {
         if let reason { account.dropped[reason, default: 0] += count } else { account.delivered += count }
     }
 
-    mutating func countDrop(by destination: String) {
-        account.droppedByDestination[destination, default: 0] += 1
+    mutating func correctMemory(by bytes: Int) { memory.correct(by: bytes) }
+
+    mutating func countDrops(_ count: Int, by destination: String) {
+        account.droppedByDestination[destination, default: 0] += count
     }
 }
 
@@ -250,7 +278,7 @@ extension Core {
     enum Admission {
         case new(id: Int)
         case known
-        /// Another one of its type captures already.
+        /// There can be one of its kind only.
         case refused
         case shutDown
     }
@@ -258,11 +286,7 @@ extension Core {
     mutating func admit(_ plugin: any Plugin) -> Admission {
         if isShutDown { return .shutDown }
         if members.contains(where: { $0.plugin === plugin }) { return .known }
-        if plugin is any CapturingPlugin,
-            members.contains(where: { ObjectIdentifier(type(of: $0.plugin)) == ObjectIdentifier(type(of: plugin)) })
-        {
-            return .refused
-        }
+        if members.contains(where: { $0.plugin.excludes(plugin) }) { return .refused }
         lastId += 1
         members.append(Member(id: lastId, plugin: plugin))
         return .new(id: lastId)
@@ -281,7 +305,12 @@ extension Core {
         members[index].hasEntered = true
         var section = makeSection()
         let stored = upToDate(stored, plugin.storageKey)
-        slots.append(Slot(plugin, id: id, stored: stored, in: &section))
+        if let index = slots.firstIndex(where: { !$0.isCapturing && $0 is Slot<P> }), var slot = slots[index] as? Slot<P> {
+            slot.resume(plugin, stored: stored, in: &section)
+            slots[index] = slot
+        } else {
+            slots.append(Slot(plugin, id: id, stored: stored, in: &section))
+        }
         return close(section, with: .add(plugin))
     }
 
@@ -289,8 +318,34 @@ extension Core {
     mutating func remove(_ plugin: any Plugin) -> Aftermath? {
         guard !isShutDown, let index = members.firstIndex(where: { $0.plugin === plugin }) else { return nil }
         let member = members.remove(at: index)
-        slots.removeAll { $0.id == member.id }
-        return member.hasEntered ? send(.remove(plugin)) : Aftermath()
+        guard member.hasEntered else { return Aftermath() }
+        var aftermath = send(.remove(plugin))
+        if let index = slots.firstIndex(where: { $0.plugin === plugin }) {
+            slots[index].pause()
+            wakeCount += 1
+            aftermath.wakes.append((slots[index].id, wakeCount, nil))
+        }
+        return aftermath
+    }
+
+    /// A removal has passed the road.
+    ///
+    /// - Returns: The plugin, to be released outside the lock.
+    mutating func letGo(of plugin: any Plugin) -> (any Plugin)? {
+        guard let index = slots.firstIndex(where: { $0.plugin === plugin }) else { return nil }
+        return slots[index].letGo()
+    }
+
+    /// Nothing is left on the road and nothing will be.
+    ///
+    /// - Returns: What the instance held, to be released outside the lock.
+    mutating func dismantle() -> (members: [Member], slots: [any CaptureSlot]) {
+        defer {
+            members = []
+            slots = []
+            saved = [:]
+        }
+        return (members, slots)
     }
 
     /// Capturing plugins whose stored state was unreadable.
@@ -303,6 +358,16 @@ extension Core {
         var section = makeSection()
         slots[index].restore(stored, in: &section)
         return close(section, with: .none)
+    }
+}
+
+extension Plugin {
+    /// Whether there can be only one of the two: a second of a capturing type, of a storage key, or of the data plane.
+    fileprivate func excludes(_ other: any Plugin) -> Bool {
+        if self is any DataPlaneDestination, other is any DataPlaneDestination { return true }
+        guard let mine = self as? any CapturingPlugin, let others = other as? any CapturingPlugin else { return false }
+        return ObjectIdentifier(type(of: self)) == ObjectIdentifier(type(of: other))
+            || mine.storageKey == others.storageKey
     }
 }
 

@@ -4,8 +4,10 @@ protocol DataPlaneDestination: DestinationPlugin {
     /// The channel that its events are encoded with.
     var channel: Channel { get }
 
-    /// Told once, when it is added, what it needs of the instance.
-    func attach(to environment: DataPlaneEnvironment)
+    /// Told when it takes its place in the pipeline what it needs of the instance.
+    ///
+    /// - Returns: False if another instance has it.
+    func attach(to environment: DataPlaneEnvironment) -> Bool
 
     /// Takes an event over; what it costs in memory is given back by `DataPlaneEnvironment.release`.
     func take(_ encoded: EncodedEvent, of event: Event)

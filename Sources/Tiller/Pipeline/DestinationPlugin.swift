@@ -12,7 +12,8 @@ extension DestinationPlugin {
     /// Always the last stage.
     public var stage: Stage { .destination }
 
-    /// Adds a plugin for this destination only, of the Before or Enrichment stage; added twice it counts once.
+    /// Adds a plugin for this destination only, of the Before or Enrichment stage; added twice it counts once. It is not
+    /// told of lifecycle changes, and captures nothing.
     ///
     /// From any thread. It sees the events that the destination processes from then on.
     ///
@@ -43,12 +44,15 @@ public final class OwnPlugins: Sendable {
 
     func add(_ plugin: any Plugin) {
         guard plugin.stage != .destination else { return }
-        let analytics = state.withLock { state -> (@Sendable () -> Analytics?)? in
-            guard !state.plugins.contains(where: { $0 === plugin }) else { return nil }
-            state.plugins.append(plugin)
-            return state.analytics
+        let (isKnown, analytics) = state.withLock { state in
+            (state.plugins.contains { $0 === plugin }, state.analytics)
         }
+        if isKnown { return }
+        // Before it is in the list, so that it sees nothing before it has been set up.
         if let analytics = analytics?() { plugin.setup(analytics: analytics) }
+        state.withLock { state in
+            if !state.plugins.contains(where: { $0 === plugin }) { state.plugins.append(plugin) }
+        }
     }
 
     func remove(_ plugin: any Plugin) {
@@ -81,12 +85,15 @@ public final class OwnPlugins: Sendable {
     func flush() { for plugin in ordered { plugin.flush() } }
 
     /// The event as this destination sees it, or `nil` if one of its plugins drops it.
-    func process(_ event: Event, in analytics: Analytics) -> Event? {
-        var event = event
+    ///
+    /// - Parameter contextKeys: What these plugins change or add there is undone; a removal stays.
+    func process(_ sealed: Event, keeping contextKeys: [String], in analytics: Analytics) -> Event? {
+        var event = sealed
         for plugin in ordered {
             guard let next = event.processed(by: plugin, in: analytics) else { return nil }
             event = next
         }
+        event.undoChanges(under: contextKeys, since: sealed.context)
         return event
     }
 
@@ -105,5 +112,18 @@ extension Event {
             next.adopt(fixedPartsOf: self)
         }
         return next
+    }
+
+    /// Context keys that belong to one plugin are as they were; a removal stays.
+    ///
+    /// - Returns: Whether there was anything to undo.
+    @discardableResult
+    mutating func undoChanges(under keys: [String], since before: JSONObject) -> Bool {
+        var isUndone = false
+        for key in keys where context[key] != nil && context[key] != before[key] {
+            context[key] = before[key]
+            isUndone = true
+        }
+        return isUndone
     }
 }

@@ -14,33 +14,31 @@ enum DestinationItem: Sendable {
 final class DestinationRunner: Sendable {
     let plugin: any Plugin
     private let name: String
-    private let analytics: @Sendable () -> Analytics
-    private let onDrop: @Sendable (String) -> Void
+    private let engine: Engine
     private let limits: Limits
     private let queue: DispatchQueue
     private let inbox = Locked(Inbox())
 
     private struct Inbox: Sendable {
         var items: [DestinationItem] = []
+        /// Of the events that wait and those that have been taken out and not been handled.
         var eventCount = 0
         var eventBytes = 0
         var isServed = false
+        var isDone = false
     }
 
-    /// - Parameters:
-    ///   - analytics: Makes a handle for plugins that call back.
-    ///   - onDrop: Counts an event that the destination dropped for itself, under the destination's name.
-    init(
-        _ plugin: any Plugin, limits: Limits, analytics: @escaping @Sendable () -> Analytics,
-        onDrop: @escaping @Sendable (String) -> Void
-    ) {
+    /// - Parameter former: What the same plugin had before it was removed: the two never run at once.
+    init(_ plugin: any Plugin, limits: Limits, after former: DestinationRunner?, in engine: Engine) {
         self.plugin = plugin
         self.limits = limits
-        self.analytics = analytics
-        self.onDrop = onDrop
+        self.engine = engine
         name = String(describing: type(of: plugin))
-        queue = DispatchQueue(label: "tiller.destination.\(name)")
+        queue = former?.queue ?? DispatchQueue(label: "tiller.destination.\(name)")
     }
+
+    /// Nothing comes any more.
+    var isDone: Bool { inbox.withLock { $0.isDone } }
 
     /// Hands items over; returns at once.
     func take(_ items: [DestinationItem]) {
@@ -56,15 +54,14 @@ final class DestinationRunner: Sendable {
             defer { inbox.isServed = true }
             return (!inbox.isServed, dropped)
         }
-        for _ in 0..<dropped { onDrop(name) }
+        if dropped > 0 { engine.countDrops(dropped, by: name) }
         // Strong: what was handed over is delivered, also when the instance has been released meanwhile.
         if starts { queue.async { self.serve() } }
     }
 
     /// The oldest events go until the rest fits.
     private func trim(_ inbox: inout Inbox) -> Int {
-        let excess = inbox.eventCount - limits.destinationEvents
-        guard excess > 0 || inbox.eventBytes > limits.destinationBytes else { return 0 }
+        guard inbox.eventCount > limits.destinationEvents || inbox.eventBytes > limits.destinationBytes else { return 0 }
         var dropped = 0
         inbox.items.removeAll { item in
             guard case .event(let event) = item,
@@ -82,12 +79,23 @@ final class DestinationRunner: Sendable {
         while true {
             let items = inbox.withLock { inbox in
                 let items = inbox.items
-                inbox = Inbox(isServed: !items.isEmpty)
+                inbox.items = []
+                inbox.isServed = !items.isEmpty
                 return items
             }
             if items.isEmpty { return }
-            let analytics = analytics()
-            for item in items { handle(item, in: analytics) }
+            let analytics = engine.makeHandle()
+            for item in items {
+                handle(item, in: analytics)
+                if case .event(let event) = item { leave(event) }
+            }
+        }
+    }
+
+    private func leave(_ event: Event) {
+        inbox.withLock { inbox in
+            inbox.eventCount -= 1
+            inbox.eventBytes -= event.cost
         }
     }
 
@@ -99,10 +107,10 @@ final class DestinationRunner: Sendable {
                 _ = plugin.process(event, in: analytics)
                 return
             }
-            if let event = own.process(event, in: analytics) {
+            if let event = own.process(event, keeping: engine.contextKeys, in: analytics) {
                 _ = plugin.process(event, in: analytics)
             } else {
-                onDrop(name)
+                engine.countDrops(1, by: name)
             }
         case .reset(let options):
             own?.reset(options)
@@ -114,6 +122,7 @@ final class DestinationRunner: Sendable {
         case .close:
             own?.detach()
             plugin.teardown()
+            inbox.withLock { $0.isDone = true }
         }
     }
 }

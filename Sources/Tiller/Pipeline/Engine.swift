@@ -10,17 +10,25 @@ final class Engine: Sendable {
     private let core: Locked<Core>
     private let pipeline: Pipeline
     private let executor = DispatchQueue(label: "tiller.pipeline")
+    private static let executorKey = DispatchSpecificKey<ObjectIdentifier>()
     private let store: any StateStore
     private let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
     private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
     private let ending = Locked(Ending())
+    private let weakHandle = Locked(WeakHandle())
     let hub: LifecycleHub
+
+    private struct WeakHandle: Sendable { weak var analytics: Analytics? }
 
     /// Who waits for the end of an instance.
     private struct Ending: Sendable {
         var isClosed = false
+        /// Its last upload goes on after the pipeline's end.
+        var dataPlane: (any DataPlaneDestination)?
         var waiters: [@Sendable () -> Void] = []
+        var isDrained = false
+        var drainWaiters: [@Sendable () -> Void] = []
     }
 
     init(configuration: Configuration) {
@@ -31,10 +39,15 @@ final class Engine: Sendable {
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
         pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
         hub = LifecycleHub()
+        executor.setSpecific(key: Self.executorKey, value: ObjectIdentifier(self))
+        if configuration.writeKey.isEmpty { diagnostics.error("The write key is empty: no data plane will know it") }
     }
 
-    /// A handle for plugins. Not the user's: the last of those is released on the user's thread, not on one of ours that
-    /// held it a little longer.
+    /// The handle that a plugin may keep weakly.
+    func setHandle(_ analytics: Analytics) { weakHandle.withLock { $0.analytics = analytics } }
+
+    /// A handle for plugins at work. Not the user's: the last of those is released on the user's thread, not on one of ours
+    /// that held it a little longer.
     func makeHandle() -> Analytics { Analytics(standingInFor: self) }
 }
 
@@ -42,7 +55,7 @@ final class Engine: Sendable {
 
 extension Engine {
     func record(_ event: consuming Event, after commands: [any Command] = []) {
-        event.cost = event.estimatedCost
+        event.measure()
         finish(core.withLock(moving: event) { core, event in core.record(event, after: commands) })
     }
 
@@ -63,7 +76,8 @@ extension Engine {
         _ type: P.Type, _ body: (P.State, borrowing Section) -> Result?
     ) -> Result? {
         core.withLock { core in
-            guard !core.isShutDown, let state = core.slots.first(where: { $0.plugin is P })?.state(as: P.State.self)
+            guard !core.isShutDown,
+                let state = core.slots.first(where: { $0.isCapturing && $0.plugin is P })?.state(as: P.State.self)
             else { return nil }
             return body(state, core.view())
         }
@@ -122,20 +136,22 @@ extension Engine {
 // MARK: - Plugins
 
 extension Engine {
-    func add(_ plugin: any Plugin, analytics: Analytics) {
+    func add(_ plugin: any Plugin) {
         switch core.withLock({ $0.admit(plugin) }) {
         case .known: return
         case .shutDown:
             diagnostics.once("afterShutdown", .error, "The instance was shut down; calls are ignored")
         case .refused:
-            diagnostics.error("A second \(type(of: plugin)) was refused: one of a capturing type is enough")
+            diagnostics.error("A second \(type(of: plugin)) was refused: there can be one of its kind or storage key")
         case .new(let id):
+            let analytics = weakHandle.withLock { $0.analytics } ?? makeHandle()
+            let ownPlugins = (plugin as? any DestinationPlugin)?.ownPlugins
             plugin.setup(analytics: analytics)
-            (plugin as? any DestinationPlugin)?.ownPlugins.attach(to: analytics)
-            (plugin as? any DataPlaneDestination)?.attach(to: dataPlaneEnvironment())
+            ownPlugins?.attach(to: analytics)
             let aftermath =
                 (plugin as? any CapturingPlugin).map { enter(id, capturing: $0) } ?? core.withLock { $0.enter(id) }
             guard let aftermath else {
+                ownPlugins?.detach()
                 plugin.teardown()  // removed, or shut down, while it was being set up
                 return
             }
@@ -152,14 +168,17 @@ extension Engine {
         return core.withLock { $0.enter(id, capturing: plugin, stored: stored) }
     }
 
+    /// No type is called that, so no plugin's storage key is.
+    private static let installationKey = "tiller.installation"
+
     /// The environment holds the core, so that the last upload of a released instance is still accounted for.
-    private func dataPlaneEnvironment() -> DataPlaneEnvironment {
-        let stored = store.load("Installation")
+    func dataPlaneEnvironment() -> DataPlaneEnvironment {
+        let stored = store.load(Self.installationKey)
         var installationId = core.withLock { $0.makeId() }
         if case .value(let value) = stored, let id = value["id"]?.string {
             installationId = id
         } else if case .absent = stored {
-            let change = StateChange(key: "Installation", changes: ["id": .string(installationId)])
+            let change = StateChange(key: Self.installationKey, changes: ["id": .string(installationId)])
             finish(core.withLock { $0.save([change]) })
         }
         return DataPlaneEnvironment(diagnostics: diagnostics, installationId: installationId) {
@@ -189,10 +208,30 @@ extension Engine {
         switch change {
         case .foreground:
             readAgain()
-            finish(core.withLock { $0.change(toForeground: true, by: change) })
-        case .background: finish(core.withLock { $0.change(toForeground: false, by: change) })
-        case .terminate: perform(change)
+            finishNotice(core.withLock { $0.change(toForeground: true, by: change) })
+        case .background:
+            finishNotice(core.withLock { $0.change(toForeground: false, by: change) })
+            waitUntilStored()
+        case .terminate:
+            finishNotice(core.withLock { $0.perform(change) })
+            waitUntilStored()
         }
+    }
+
+    /// A notice that comes after the shutdown is nobody's mistake.
+    private func finishNotice(_ aftermath: Core.Aftermath) {
+        if !aftermath.isIgnored { finish(aftermath) }
+    }
+
+    /// The system may end or freeze the process once a notice has been handled: what was recorded is stored before that,
+    /// unless a plugin holds it up for longer than the bound.
+    private func waitUntilStored() {
+        // On the pipeline's own executor it would wait for itself.
+        guard DispatchQueue.getSpecific(key: Self.executorKey) != ObjectIdentifier(self) else { return }
+        let stored = DispatchSemaphore(value: 0)
+        whenPassed { stored.signal() }
+        let bound = configuration.limits.noticeWait
+        _ = stored.wait(timeout: .now() + .milliseconds(Int(clamping: bound.wholeMilliseconds)))  // what is late is stored late
     }
 
     /// A store that could not be read (before the first unlock) is read again, off the lock, before a foreground is
@@ -212,13 +251,26 @@ extension Engine {
     var contextKeys: [String] { core.withLock { $0.contextKeys } }
 
     /// Runs a body in a critical section if some capturing plugin wants to seal.
-    func sealing<Chunk: Sendable>(_ chunk: Chunk, _ body: (inout Chunk, inout Core) -> Void) -> Chunk {
-        core.withLock(moving: chunk) { core, chunk in
-            guard core.seals else { return chunk }
+    ///
+    /// - Parameter body: Returns what its seals ask for.
+    func sealing<Chunk: Sendable>(
+        _ chunk: Chunk, _ body: (inout Chunk, inout Core) -> [Core.Aftermath]
+    ) -> Chunk {
+        let (sealed, aftermaths) = core.withLock(moving: chunk) { core, chunk -> (Chunk, [Core.Aftermath]) in
+            guard core.seals else { return (chunk, []) }
             var chunk = chunk
-            body(&chunk, &core)
-            return chunk
+            let aftermaths = body(&chunk, &core)
+            return (chunk, aftermaths)
         }
+        for aftermath in aftermaths { finish(aftermath) }
+        return sealed
+    }
+
+    /// A plugin's removal has passed the road.
+    func letGo(of plugin: any Plugin) { _ = core.withLock { $0.letGo(of: plugin) } }
+
+    func correctMemory(by bytes: Int) {
+        if bytes != 0 { core.withLock { $0.correctMemory(by: bytes) } }
     }
 
     func release(count: Int, bytes: Int, as reason: Account.Reason?) {
@@ -226,7 +278,9 @@ extension Engine {
         core.withLock { $0.release(count: count, bytes: bytes, as: reason) }
     }
 
-    func countDrop(by destination: String) { core.withLock { $0.countDrop(by: destination) } }
+    func countDrops(_ count: Int, by destination: String) {
+        core.withLock { $0.countDrops(count, by: destination) }
+    }
 }
 
 // MARK: - The end
@@ -247,12 +301,38 @@ extension Engine {
 
     /// The last thing the pipeline does.
     func didClose() {
+        let held = core.withLock { $0.dismantle() }
+        ending.withLock { $0.dataPlane = held.members.lazy.compactMap { $0.plugin as? any DataPlaneDestination }.first }
         let waiters = ending.withLock { ending in
             ending.isClosed = true
             defer { ending.waiters = [] }
             return ending.waiters
         }
         for waiter in waiters { waiter() }
+    }
+
+    /// Every destination has handled its last event and has been torn down.
+    func didDrain() {
+        let waiters = ending.withLock { ending in
+            ending.isDrained = true
+            defer { ending.drainWaiters = [] }
+            return ending.drainWaiters
+        }
+        for waiter in waiters { waiter() }
+    }
+
+    /// Runs an action when every destination beside the data plane has come to its end.
+    func whenDrained(_ action: @escaping @Sendable () -> Void) {
+        let isDrained = ending.withLock { ending in
+            if !ending.isDrained { ending.drainWaiters.append(action) }
+            return ending.isDrained
+        }
+        if isDrained { action() }
+    }
+
+    /// The data plane, also after the end.
+    var dataPlane: RudderStackDestination? {
+        plugin(ofType: RudderStackDestination.self) ?? ending.withLock { $0.dataPlane } as? RudderStackDestination
     }
 
     /// Runs an action when the pipeline has come to its end.

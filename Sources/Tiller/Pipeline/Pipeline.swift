@@ -8,6 +8,8 @@ final class Pipeline: Sendable {
     private let dataPlane = Locked<(any DataPlaneDestination)?>(nil)
     private let stages = Locked<[Stage: [any Plugin]]>([:])
     private let runners = Locked<[DestinationRunner]>([])
+    /// Removed, and not done yet.
+    private let closing = Locked<[DestinationRunner]>([])
     /// State that a store would not take yet.
     private let unsaved = Locked<[StateChange]>([])
     private let limits: Limits
@@ -69,13 +71,13 @@ final class Pipeline: Sendable {
                 contextKeys = engine.contextKeys
             case .remove(let plugin):
                 handOn(&chunk, engine)
-                remove(plugin)
+                remove(plugin, in: engine)
             case .barrier(let throughDestinations, let action):
                 handOn(&chunk, engine)
                 if throughDestinations { passBarrier(action) } else { action() }
             case .close:
                 handOn(&chunk, engine)
-                close()
+                close { engine.didDrain() }
                 engine.didClose()
             }
         }
@@ -99,14 +101,17 @@ extension Pipeline {
         var event = event
         for plugin in orderedPlugins {
             guard let next = event.processed(by: plugin, in: analytics) else {
-                chunk.release(event, as: .plugin(String(describing: type(of: plugin))))
+                let name = String(describing: type(of: plugin))
+                diagnostics.log(.debug, "\(name) dropped an event of kind \(event.kind)")
+                chunk.release(event, as: .plugin(name))
                 return
             }
             event = next
         }
-        for key in contextKeys where event.context[key] != nil {
-            let captured = event.captured.context[key]
-            if event.context[key] != captured { event.context[key] = captured }
+        if event.undoChanges(under: contextKeys, since: event.captured.context) {
+            diagnostics.once(
+                "undone", .warn,
+                "A plugin changed context keys of another (\(contextKeys.joined(separator: ", "))); that was undone")
         }
         guard restoreIdentity(of: &event) else {
             chunk.release(event, as: .invalid)
@@ -179,16 +184,16 @@ extension Pipeline {
     private func seal(_ chunk: inout Chunk, _ engine: Engine) {
         guard !chunk.items.isEmpty else { return }
         chunk = engine.sealing(chunk) { chunk, core in
-            let keys = core.contextKeys
+            var aftermaths: [Core.Aftermath] = []
             for index in chunk.items.indices {
                 guard case .survivor(var survivor) = chunk.items[index] else { continue }
-                let before = survivor.event.context
-                chunk.changes.merge(core.seal(&survivor.event))
-                for key in keys where before[key] == nil {
-                    if let value = survivor.event.context[key] { survivor.encoded?.splice(key, value) }
-                }
+                let seal = core.seal(&survivor.event)
+                for (key, value) in seal.additions { survivor.encoded?.splice(key, value) }
+                chunk.changes.merge(seal.changes)
                 chunk.items[index] = .survivor(survivor)
+                aftermaths.append(seal.aftermath)
             }
+            return aftermaths
         }
     }
 
@@ -212,8 +217,9 @@ extension Pipeline {
     private func deliver(_ items: [Chunk.Item], _ engine: Engine) {
         guard !items.isEmpty else { return }
         if let dataPlane = dataPlane.withLock({ $0 }) {
-            for item in items { hand(item, to: dataPlane, engine) }
-            dataPlane.didTakeChunk()
+            let growth = items.reduce(0) { $0 + hand($1, to: dataPlane, engine) }
+            engine.correctMemory(by: growth)
+            if items.contains(where: { if case .survivor = $0 { true } else { false } }) { dataPlane.didTakeChunk() }
         } else {
             let events = items.compactMap { if case .survivor(let survivor) = $0 { survivor.event } else { nil } }
             engine.release(count: events.count, bytes: events.reduce(0) { $0 + $1.cost }, as: nil)
@@ -230,15 +236,14 @@ extension Pipeline {
         for runner in runners { runner.take(handed) }
     }
 
-    private func hand(_ item: Chunk.Item, to dataPlane: any DataPlaneDestination, _ engine: Engine) {
+    /// - Returns: By how many bytes the item is larger than was estimated at the call.
+    private func hand(_ item: Chunk.Item, to dataPlane: any DataPlaneDestination, _ engine: Engine) -> Int {
         switch item {
         case .survivor(let survivor):
-            guard let encoded = survivor.encoded else { return }
-            guard !dataPlane.ownPlugins.isEmpty else {
-                dataPlane.take(encoded, of: survivor.event)
-                return
-            }
-            handThroughOwnPlugins(survivor.event, to: dataPlane, engine)
+            guard let encoded = survivor.encoded else { return 0 }
+            guard dataPlane.ownPlugins.isEmpty else { return handThroughOwnPlugins(survivor.event, to: dataPlane, engine) }
+            dataPlane.take(encoded, of: survivor.event)
+            return encoded.bytes.count - survivor.event.cost
         case .reset(let options):
             dataPlane.ownPlugins.reset(options)
             dataPlane.reset(options)
@@ -246,27 +251,29 @@ extension Pipeline {
             dataPlane.ownPlugins.flush()
             dataPlane.flush()
         }
+        return 0
     }
 
     /// They come after the seal, so that what they drop spends no mark; what they leave must still be an event that the
     /// data plane takes.
     private func handThroughOwnPlugins(
         _ sealed: Event, to dataPlane: any DataPlaneDestination, _ engine: Engine
-    ) {
-        guard var event = dataPlane.ownPlugins.process(sealed, in: engine.makeHandle()) else {
-            let name = String(describing: type(of: dataPlane))
-            engine.release(count: 1, bytes: sealed.cost, as: .plugin(name))
-            return
+    ) -> Int {
+        let own = dataPlane.ownPlugins
+        guard var event = own.process(sealed, keeping: engine.contextKeys, in: engine.makeHandle()) else {
+            engine.release(count: 1, bytes: sealed.cost, as: .plugin(String(describing: type(of: dataPlane))))
+            return 0
         }
         guard restoreIdentity(of: &event) else {
             engine.release(count: 1, bytes: sealed.cost, as: .invalid)
-            return
+            return 0
         }
         guard let encoded = encode(event, for: dataPlane) else {
             engine.release(count: 1, bytes: sealed.cost, as: .tooLarge)
-            return
+            return 0
         }
         dataPlane.take(encoded, of: event)
+        return encoded.bytes.count - sealed.cost
     }
 }
 
@@ -275,27 +282,32 @@ extension Pipeline {
 extension Pipeline {
     private func add(_ plugin: any Plugin, in engine: Engine) {
         if let destination = plugin as? any DataPlaneDestination {
-            let isFirst = dataPlane.withLock { present in
-                guard present == nil else { return false }
-                present = destination
-                return true
+            guard destination.attach(to: engine.dataPlaneEnvironment()) else {
+                diagnostics.error("A data-plane destination that another instance uses was added; it gets no events")
+                return
             }
-            if !isFirst { diagnostics.error("A second data-plane destination was added; it gets no events") }
+            dataPlane.withLock { $0 = destination }
             return
         }
         guard plugin.stage == .destination else {
             stages.withLock { $0[plugin.stage, default: []].append(plugin) }
             return
         }
-        let runner = DestinationRunner(
-            plugin, limits: limits, analytics: { engine.makeHandle() }, onDrop: { engine.countDrop(by: $0) })
+        // One that was removed and comes back shares its executor with what it still has to do.
+        let former = closing.withLock { closing in
+            closing.removeAll { $0.isDone }
+            return closing.first { $0.plugin === plugin }
+        }
+        let runner = DestinationRunner(plugin, limits: limits, after: former, in: engine)
         runners.withLock { $0.append(runner) }
     }
 
-    private func remove(_ plugin: any Plugin) {
+    private func remove(_ plugin: any Plugin, in engine: Engine) {
+        engine.letGo(of: plugin)
         if let runner = runners.withLock({ runners in
             runners.firstIndex { $0.plugin === plugin }.map { runners.remove(at: $0) }
         }) {
+            closing.withLock { $0.append(runner) }
             runner.take([.close])
             return
         }
@@ -311,22 +323,24 @@ extension Pipeline {
         plugin.teardown()
     }
 
-    private func passBarrier(_ action: @escaping @Sendable () -> Void) {
+    /// - Parameter item: What every destination gets before the barrier.
+    private func passBarrier(after item: DestinationItem? = nil, _ action: @escaping @Sendable () -> Void) {
         let runners = runners.withLock { $0 }
         let left = Locked(runners.count + 1)
         let arrive: @Sendable () -> Void = {
-            if left.withLock({
-                $0 -= 1; return $0 == 0
-            }) {
-                action()
+            let isLast = left.withLock { left in
+                left -= 1
+                return left == 0
             }
+            if isLast { action() }
         }
-        for runner in runners { runner.take([.barrier(arrive)]) }
+        for runner in runners { runner.take((item.map { [$0] } ?? []) + [.barrier(arrive)]) }
         arrive()
     }
 
-    private func close() {
-        for runner in runners.withLock({ $0 }) { runner.take([.close]) }
+    /// - Parameter drained: Run when every destination has handled its last event and has been torn down.
+    private func close(_ drained: @escaping @Sendable () -> Void) {
+        passBarrier(after: .close, drained)
         runners.withLock { $0 = [] }
         let plugins = orderedPlugins
         stages.withLock { $0 = [:] }

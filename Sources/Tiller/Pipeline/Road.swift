@@ -26,6 +26,8 @@ struct Road: Sendable {
     private var chunks: [[RoadItem]] = []
     private var tail: [RoadItem] = []
     private(set) var isEmpty = true
+    /// Items that are no events: those are counted where their memory is.
+    private(set) var commandCount = 0
     /// Whether the pipeline is at work or about to be.
     var isServed = false
 
@@ -35,8 +37,16 @@ struct Road: Sendable {
             tail = []
             tail.reserveCapacity(Self.chunkSize)
         }
+        if case .event = item.load {} else { commandCount += 1 }
         tail.append(item)
         isEmpty = false
+    }
+
+    /// Takes a reset into one at the end of the road, if there is one.
+    mutating func mergeIntoTail(_ options: ResetOptions) -> Bool {
+        guard case .reset(let last)? = tail.last?.load else { return false }
+        tail[tail.count - 1].load = .reset(ResetOptions(entries: last.entries.union(options.entries)))
+        return true
     }
 
     /// Adds state to the last item, for when there is no room for another: nothing grows but what the state itself does.
@@ -55,6 +65,7 @@ struct Road: Sendable {
         chunks = []
         tail = []
         isEmpty = true
+        commandCount = 0
         return taken
     }
 }

@@ -37,6 +37,13 @@ public struct Section: ~Copyable {
         self.identifiers = identifiers
     }
 
+    /// A plugin's turn begins.
+    mutating func begin(slot: Int, isUnread: Bool) {
+        self.slot = slot
+        self.isUnread = isUnread
+        fact = nil
+    }
+
     /// Changes what is stored for this plugin: each key replaces what was stored under it, `null` removes it.
     ///
     /// It travels with the section's event as one record, together with what
@@ -50,7 +57,7 @@ public struct Section: ~Copyable {
     ///     Otherwise the change is left out while the
     ///     stored state is unread.
     public mutating func save(_ changes: JSONObject, replacingUnread: Bool = false) {
-        guard ownsStore, !isUnread || replacingUnread else { return }
+        guard !isUnread || replacingUnread else { return }
         isUnread = false
         effects.saves.append((slot, changes))
     }

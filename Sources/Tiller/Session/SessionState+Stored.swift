@@ -29,9 +29,9 @@ extension SessionState {
 
     /// Takes in a stored state; what is missing or of another type counts as absent.
     mutating func load(_ stored: JSONObject) {
-        generation = stored[Key.generation]?.uint ?? 0
-        spent = stored[Key.spent]?.uint ?? 0
-        // A number that could not grow any more would trap or stand still; no clock ever made one.
+        // A number that could not grow any more would trap or stand still; no clock and no counting ever made one.
+        generation = min(stored[Key.generation]?.uint ?? 0, UInt64(Int64.max))
+        spent = min(stored[Key.spent]?.uint ?? 0, generation)
         lastGenerated = min(stored[Key.lastGenerated]?.uint ?? 0, UInt64(Int64.max))
         lastId = stored[Key.lastId]?.uint
         guard let value = stored[Key.session]?.object, let id = value[Key.id]?.uint, Self.isValidManualId(id) else {

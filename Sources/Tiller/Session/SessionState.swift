@@ -14,7 +14,7 @@ public struct SessionState: Sendable {
         let id: UInt64
         let isManual: Bool
         /// Counts the sessions; its start mark is pending while `spent` is less.
-        let generation: UInt64
+        var generation: UInt64
         var activity: Instant
         /// The activity is of an earlier process, whose boot may be another.
         var isFromStore = false
@@ -163,6 +163,15 @@ extension SessionState {
         guard generation > spent else { return false }
         spent = generation
         return true
+    }
+
+    /// The same with all its counts after another's, so that marks of the other's sessions are not taken for its own.
+    func following(_ other: SessionState) -> SessionState {
+        var state = self
+        state.generation += other.generation
+        state.spent += other.generation
+        state.session?.generation += other.generation
+        return state
     }
 
     /// Whether some session's mark may still be to give.

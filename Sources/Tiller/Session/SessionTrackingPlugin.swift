@@ -40,31 +40,44 @@ public final class SessionTrackingPlugin: CapturingPlugin {
         var rules = SessionState(
             isAutomatic: isAutomatic, timeout: configuration.sessionTimeoutInMillis,
             policy: configuration.backgroundEvents)
-        guard section.ownsStore, case .value(let value) = stored else { return present ?? State(rules: rules) }
-        rules.load(value)
-        guard let present else {
-            if rules.launch(at: section.instant) { save(rules, in: &section) }
-            return State(rules: rules)
+        var state = present ?? State(rules: rules)
+        if section.ownsStore, case .value(let value) = stored {
+            rules.load(value)
+            if present == nil {
+                if rules.launch(at: section.instant) { save(rules, in: &section) }
+                state.rules = rules
+            } else {
+                merge(rules, into: &state.rules, in: &section)
+            }
         }
-        return merge(present, into: rules, in: &section)
+        if section.isInForeground { join(&state, isNew: present == nil, in: &section) }
+        return state
     }
 
     /// What a store that was unreadable until now holds, and what happened meanwhile: a session that began in this process
     /// goes on, else the stored one is judged as at a launch.
-    private func merge(_ present: State, into stored: SessionState, in section: inout Section) -> State {
-        var merged = present
-        merged.rules.lastGenerated = max(stored.lastGenerated, present.rules.lastGenerated)
-        if present.rules.session == nil, !present.rules.isEndedByCall {
-            var loaded = stored
+    private func merge(_ stored: SessionState, into present: inout SessionState, in section: inout Section) {
+        let lastGenerated = max(stored.lastGenerated, present.lastGenerated)
+        let lastId = present.lastId ?? stored.lastId
+        // While a mark of this process is to give, its session is on the road: the count of marks stays as it is.
+        if present.session == nil, !present.isEndedByCall, !present.hasPendingMark {
+            var loaded = stored.following(present)
             _ = loaded.launch(at: section.instant)
-            loaded.isArmed = present.rules.isArmed
-            merged.rules = loaded
-        } else if present.rules.lastId == nil {
-            merged.rules.lastId = stored.lastId
+            loaded.isArmed = present.isArmed
+            present = loaded
         }
-        save(merged.rules, in: &section)
-        section.save(merged.rules.storedMark)
-        return merged
+        present.lastGenerated = lastGenerated
+        present.lastId = lastId
+        save(present, in: &section)
+        section.save(present.storedMark)
+    }
+
+    /// The plugin was added while the app is on screen: S2 for a new one, and the heartbeat.
+    private func join(_ state: inout State, isNew: Bool, in section: inout Section) {
+        if isNew { state.rules.comeToForeground(at: section.instant) } else { state.rules.touch(at: section.instant) }
+        save(state.rules, in: &section)
+        state.isBeating = false
+        beat(&state, isInForeground: true, in: &section)
     }
 
     /// Answers lifecycle changes, resets, and the two calls.

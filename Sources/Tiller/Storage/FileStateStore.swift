@@ -54,7 +54,10 @@ final class FileStateStore: StateStore {
     func load(_ key: String) -> Stored {
         if case .unreadable = state.withLock({ $0.contents }) {
             let contents = read()
-            state.withLock { $0.contents = contents }
+            state.withLock { state in
+                // What was saved meanwhile is newer than what was read.
+                if case .unreadable = state.contents { state.contents = contents }
+            }
         }
         guard case .objects(let objects) = state.withLock({ $0.contents }) else { return .unreadable }
         guard let object = objects[key]?.object else { return objects[key] == nil ? .absent : .unreadable }

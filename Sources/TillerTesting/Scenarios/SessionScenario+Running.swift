@@ -221,7 +221,9 @@ extension ScenarioRun {
                 backgroundEvents: settings.background),
             logger: Silence(), storage: .custom(mortal), lifecycleSource: lifecycle, time: time,
             identifiers: .seeded(1), transport: StubTransport(),
-            application: ApplicationInfo(name: "Scenario", version: "1.0", build: "1"))
+            application: ApplicationInfo(name: "Scenario", version: "1.0", build: "1"),
+            // The run itself waits for what is stored; in a hold it would never be.
+            limits: Limits(noticeWait: .zero))
         let gate = Gate()
         let destination = RecordingDestination()
         let analytics = Analytics(

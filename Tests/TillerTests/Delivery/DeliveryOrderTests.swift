@@ -246,7 +246,7 @@ extension TransportRequest {
 extension Uploader {
     /// An environment that counts nothing.
     func attachToNothing() {
-        attach(
+        _ = attach(
             to: DataPlaneEnvironment(
                 diagnostics: Diagnostics(logger: RecordingLogger(), level: .none), installationId: "installation",
                 release: { _, _, _ in }))
