@@ -17,6 +17,10 @@ struct SessionsCommand {
     private var isWhatIf: Bool { change != SessionScenario.SettingsChange() }
 
     static func run(_ arguments: [String]) async -> Int32 {
+        if arguments.contains("--help") || arguments.contains("-h") {
+            print(TillerCommand.help)
+            return 0
+        }
         var command = SessionsCommand()
         if let problem = command.read(arguments) {
             TillerCommand.complain(problem + "\n" + TillerCommand.help)
@@ -63,6 +67,11 @@ struct SessionsCommand {
         do {
             let text = try String(contentsOfFile: file, encoding: .utf8)
             scenarios = try SessionScenario.read(text, file: file)
+            guard !scenarios.isEmpty else {
+                TillerCommand.complain("\(file): there is no scenario in it")
+                hasUnreadable = true
+                return
+            }
         } catch let error as SessionScenario.ReadingError {
             TillerCommand.complain("\(error)")
             hasUnreadable = true

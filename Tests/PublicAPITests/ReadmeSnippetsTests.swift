@@ -32,14 +32,15 @@ import TillerTesting
         analytics.identify(userId: "alice", traits: ["plan": "pro"])
 
         let result = await analytics.flushed()  // .delivered, or why not
-        let left = await analytics.shutdownAndWait()  // how many are still waiting; at most five seconds
+        let left = await analytics.shutdownAndWait()  // how many the data plane has not got; at most five seconds
         _ = (result, left)
     }
 
     func sessions() {
         let configuration = Configuration(
             writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>",
-            sessionConfiguration: SessionConfiguration(sessionTimeoutInMillis: 600_000, backgroundEvents: .include))
+            sessionConfiguration: SessionConfiguration(sessionTimeoutInMillis: 600_000, backgroundEvents: .include),
+            lifecycleSource: ManualLifecycleSource(isInForeground: true))
         _ = configuration
     }
 
@@ -78,6 +79,13 @@ import TillerTesting
             print(event.kind, event.name ?? "", event.context["sessionId"] ?? .null)
             return event
         }
+    }
+
+    func leavingOut(configuration: Configuration) {
+        let analytics = Analytics(
+            configuration: configuration,
+            builtIn: Analytics.builtInPlugins(for: configuration).filter { !($0 is ContextPlugin) })
+        _ = analytics
     }
 
     func plugins(configuration: Configuration) {

@@ -1,11 +1,16 @@
 import Tiller
 
-/// A Before plugin: drops what the user did not consent to. A drop is counted under the plugin's name.
+/// A Before plugin: drops what the user did not consent to, and remembers what that was.
 final class ConsentFilter: Plugin {
     let stage = Stage.before
+    private let names = Locked<[String]>([])
+
+    var dropped: [String] { names.withLock { $0 } }
 
     func process(_ event: Event) -> Event? {
-        event.kind == .track && event.name == "Ad Viewed" ? nil : event
+        guard event.kind == .track, let name = event.name, name == "Ad Viewed" else { return event }
+        names.withLock { $0.append(name) }
+        return nil
     }
 }
 

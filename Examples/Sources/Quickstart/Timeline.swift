@@ -1,23 +1,27 @@
 import Tiller
 import TillerTesting
 
-/// What a data plane received, session by session.
+/// What a data plane received, session by session, with what was happening.
 struct Timeline {
-    private let events: [LocalDataPlane.ReceivedEvent]
+    private var reasons: [String] = []
 
-    init(_ events: [LocalDataPlane.ReceivedEvent]) { self.events = events }
+    /// Says why the next session begins.
+    mutating func note(_ reason: String) { reasons.append(reason) }
 
-    var text: String {
+    func text(of events: [LocalDataPlane.ReceivedEvent]) -> String {
         var lines: [String] = []
+        var reasons = reasons[...]
         var session: UInt64?
         for (index, event) in events.enumerated() {
             if index == 0 || event.sessionId != session {
                 session = event.sessionId
-                lines.append(session.map { "session \($0)" } ?? "no session")
+                let name = session.map { "session \($0)" } ?? "no session"
+                lines.append("\(name): \(reasons.popFirst() ?? "")")
             }
             lines.append(line(event))
         }
-        lines.append("\(events.count) events in \(Set(events.compactMap(\.sessionId)).count) sessions")
+        lines.append("\(events.count) events in \(Set(events.compactMap(\.sessionId)).count) sessions\n")
+        if let event = events.first { lines.append("the first one as it was sent: \(event.json)\n") }
         return lines.joined(separator: "\n")
     }
 

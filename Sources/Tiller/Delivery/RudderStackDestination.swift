@@ -45,7 +45,8 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
 
     func take(_ encoded: EncodedEvent, of event: Event) {
         uploader.append(
-            WaitingEvent(bytes: encoded.bytes, anonymousId: event.anonymousId, moment: event.moment, cost: encoded.bytes.count))
+            WaitingEvent(
+                bytes: encoded.bytes, anonymousId: event.anonymousId, moment: event.moment, cost: encoded.bytes.count))
     }
 
     func didTakeChunk() { uploader.askPolicies() }

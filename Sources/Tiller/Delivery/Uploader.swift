@@ -81,7 +81,8 @@ final class Uploader: Sendable {
         }
         if isFree, endpoint == nil {
             environment.diagnostics.error(
-                "The data plane's URL can't be used: it needs http:// or https:// and a host. Events wait, none is sent")
+                "The data plane's URL can't be used: it needs http:// or https:// and a host. Events wait, none is sent"
+            )
         }
         return isFree
     }
@@ -279,7 +280,8 @@ extension Uploader {
             let delay = Duration.milliseconds(Int64(share * Double(ceiling.wholeMilliseconds)))
             if !state.isClosing {
                 state.lastTimerId += 1
-                state.wait = Wait(id: state.lastTimerId, until: now.addingClamped(delay.wholeMilliseconds), reason: reason)
+                state.wait = Wait(
+                    id: state.lastTimerId, until: now.addingClamped(delay.wholeMilliseconds), reason: reason)
             }
             return (goesOn, state.wait, delay, state.environment?.diagnostics)
         }

@@ -54,7 +54,9 @@ public final class IdentityPlugin: CapturingPlugin {
     /// Another user than the present one: everything is reset first, for all plugins, in the same critical section (S17).
     public func commands(before event: borrowing Event, state: State) -> [any Command] {
         guard event.kind == .identify, !event.isScoped else { return [] }
-        guard let present = state.userId, let new = event.userId, Self.isAcceptable(new), new != present else { return [] }
+        guard let present = state.userId, let new = event.userId, Self.isAcceptable(new), new != present else {
+            return []
+        }
         return [ResetOptions()]
     }
 

@@ -305,7 +305,9 @@ extension Core {
         members[index].hasEntered = true
         var section = makeSection()
         let stored = upToDate(stored, plugin.storageKey)
-        if let index = slots.firstIndex(where: { !$0.isCapturing && $0 is Slot<P> }), var slot = slots[index] as? Slot<P> {
+        if let index = slots.firstIndex(where: { !$0.isCapturing && $0 is Slot<P> }),
+            var slot = slots[index] as? Slot<P>
+        {
             slot.resume(plugin, stored: stored, in: &section)
             slots[index] = slot
         } else {

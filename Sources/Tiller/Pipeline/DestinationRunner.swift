@@ -61,7 +61,9 @@ final class DestinationRunner: Sendable {
 
     /// The oldest events go until the rest fits.
     private func trim(_ inbox: inout Inbox) -> Int {
-        guard inbox.eventCount > limits.destinationEvents || inbox.eventBytes > limits.destinationBytes else { return 0 }
+        guard inbox.eventCount > limits.destinationEvents || inbox.eventBytes > limits.destinationBytes else {
+            return 0
+        }
         var dropped = 0
         inbox.items.removeAll { item in
             guard case .event(let event) = item,

@@ -241,7 +241,9 @@ extension Pipeline {
         switch item {
         case .survivor(let survivor):
             guard let encoded = survivor.encoded else { return 0 }
-            guard dataPlane.ownPlugins.isEmpty else { return handThroughOwnPlugins(survivor.event, to: dataPlane, engine) }
+            guard dataPlane.ownPlugins.isEmpty else {
+                return handThroughOwnPlugins(survivor.event, to: dataPlane, engine)
+            }
             dataPlane.take(encoded, of: survivor.event)
             return encoded.bytes.count - survivor.event.cost
         case .reset(let options):

@@ -17,7 +17,7 @@ extension SessionScenario {
     /// Reads all scenarios of a text.
     ///
     /// - Parameters:
-    ///   - text: In the format of `FORMAT.md`.
+    ///   - text: In the format of the article "Session scenarios".
     ///   - file: The name for messages.
     /// - Returns: The scenarios, in order.
     /// - Throws: `ReadingError` at the first line that can't be read.
@@ -168,7 +168,10 @@ private struct ScenarioReader {
                 throw line.error("background is carry, exclude or include")
             }
             change.background = policy
-        default: throw line.error("'\(key)' is not known here")
+        default:
+            let isStep = key.hasPrefix("+")
+            throw line.error(
+                isStep ? "a line '---' has to end the header before the first step" : "'\(key)' is not known here")
         }
     }
 
@@ -303,7 +306,7 @@ private struct ScenarioReader {
         case "release": return .release
         case "reboot": return .reboot
         case "clock": return .setClock(try readShift(&words, line))
-        default: throw line.error("'\(verb)' is not an action")
+        default: throw line.error("'\(verb)' is not an action; the article \"Session scenarios\" lists them")
         }
     }
 

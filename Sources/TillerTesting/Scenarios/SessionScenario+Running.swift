@@ -154,7 +154,7 @@ extension ScenarioRun {
             return nil
         default: break
         }
-        guard let process else { return Problem(expected: "a process", seen: "none was launched") }
+        guard let process else { return Problem(expected: "a launch before this step", seen: "no process is running") }
         switch step.action {
         case .kill: await end()
         case .terminate(let survived):
@@ -325,7 +325,7 @@ extension ScenarioRun {
                 time: wanted.step.time, text: wanted.text, isEmission: wanted.isEmission, seen: description))
         guard !holds else { return }
         fail(
-            wanted.line, wanted.text, expected: wanted.expectation?.description ?? "",
+            wanted.line, wanted.text, expected: labels.explain(wanted.expectation),
             seen: seen.map { labels.explain($0) } ?? "it did not arrive")
     }
 
@@ -334,7 +334,7 @@ extension ScenarioRun {
         let holds = checks ? step.expectation.map { labels.admit(seen, as: $0) } ?? true : true
         outcome.rows.append(
             SessionScenario.Row(time: step.time, text: step.text, isEmission: false, seen: labels.describe(seen)))
-        return holds ? nil : Problem(expected: step.expectation?.description ?? "", seen: labels.explain(seen))
+        return holds ? nil : Problem(expected: labels.explain(step.expectation), seen: labels.explain(seen))
     }
 }
 
@@ -377,6 +377,14 @@ private struct Labels {
         guard let id = seen.session else { return .none }
         if bindsFreely, label(for: id) == nil { bound.append(("S\(bound.count + 1)", id)) }
         return .carries(label(for: id) ?? String(id), starts: seen.starts)
+    }
+
+    /// With the id that a label is bound to.
+    func explain(_ expectation: SessionScenario.Expectation?) -> String {
+        guard case .carries(let session, let starts)? = expectation,
+            let id = bound.first(where: { $0.label == session })?.id
+        else { return expectation?.description ?? "" }
+        return "\(session) (\(id))" + (starts ? " start" : "")
     }
 
     func explain(_ seen: Seen) -> String {

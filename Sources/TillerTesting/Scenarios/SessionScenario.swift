@@ -3,7 +3,7 @@ public import Tiller
 /// A small script of what a person and a device do, with what must be true after each step.
 ///
 /// Read from a file (`SessionScenario.read(_:file:)`, the format of
-/// `FORMAT.md`) or made in Swift:
+/// the article "Session scenarios") or made in Swift:
 ///
 /// ```swift
 /// var scenario = SessionScenario("A return after the timeout starts a new session")

@@ -71,9 +71,13 @@ import TillerTesting
         #expect(try request([event("{}")], anonymousId: id).headers["AnonymousId"] == "installation")
     }
 
-    @Test func nothingButTheThreeHeadersIsSent() throws {
+    /// The last two in place of what the system's client would say by itself: the program's name, the user's language.
+    @Test func nothingButTheseHeadersIsSent() throws {
         let request = try request([event("{}")])
-        #expect(Set(request.headers.keys) == ["Content-Type", "Authorization", "AnonymousId"])
+        let names: Set = ["Content-Type", "Authorization", "AnonymousId", "User-Agent", "Accept-Language"]
+        #expect(Set(request.headers.keys) == names)
+        #expect(request.headers["User-Agent"] == "tiller-swift/\(Analytics.version)")
+        #expect(request.headers["Accept-Language"] == "*")
         #expect(request.headers["Content-Type"] == "application/json")
         #expect(request.timeout == .seconds(30))
     }

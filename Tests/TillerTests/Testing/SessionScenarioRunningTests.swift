@@ -25,7 +25,7 @@ import TillerTesting
         let failure = try #require(outcome.failure)
         #expect(failure.line == 5)
         #expect(failure.step == "+2s track \"B\"")
-        #expect(failure.expected == "S1 start")
+        #expect(failure.expected == "S1 (1740463597) start")
         #expect(failure.seen == "S1 (1740463597)")
         // It stops there.
         #expect(outcome.rows.map(\.text) == ["+0s launch foreground", "+1s track \"A\"", "+2s track \"B\""])
@@ -47,7 +47,7 @@ import TillerTesting
             "1000000000 start"
         ),
         (
-            "+1s track \"A\" => S1 start\n+2s start-session\n+2s track \"B\" => S1 start", 6, "S1 start",
+            "+1s track \"A\" => S1 start\n+2s start-session\n+2s track \"B\" => S1 start", 6, "S1 (1740463597) start",
             "1740463599 start"
         ),
         // What the SDK does not do.
@@ -55,8 +55,8 @@ import TillerTesting
         // What a scenario can't do.
         ("+1s launch foreground", 4, "no process at a launch", "one is running"),
         ("+1s reboot", 4, "no process at a reboot", "one is running"),
-        ("+1s kill\n+2s track \"A\"", 5, "a process", "none was launched"),
-        ("+1s terminate\n+2s foreground", 5, "a process", "none was launched"),
+        ("+1s kill\n+2s track \"A\"", 5, "a launch before this step", "no process is running"),
+        ("+1s terminate\n+2s foreground", 5, "a launch before this step", "no process is running"),
     ]
 
     @Test(arguments: failures)
@@ -224,7 +224,7 @@ import TillerTesting
         let failure = await scenario.run().failure
         #expect(failure?.line == 0)
         #expect(failure?.step == "track(\"C\")")
-        #expect(failure?.expected == "S1")
+        #expect(failure?.expected == "S1 (1740463597)")
         #expect(failure?.seen == "S2 (1740463997)")
     }
 
