@@ -231,7 +231,8 @@ extension Engine {
         let stored = DispatchSemaphore(value: 0)
         whenPassed { stored.signal() }
         let bound = configuration.limits.noticeWait
-        _ = stored.wait(timeout: .now() + .milliseconds(Int(clamping: bound.wholeMilliseconds)))  // what is late is stored late
+        // What is late is stored late.
+        _ = stored.wait(timeout: .now() + .milliseconds(Int(clamping: bound.wholeMilliseconds)))
     }
 
     /// A store that could not be read (before the first unlock) is read again, off the lock, before a foreground is
