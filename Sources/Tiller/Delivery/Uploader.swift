@@ -255,16 +255,18 @@ extension Uploader {
     }
 
     private func didDeliver(_ events: [WaitingEvent]) {
-        let (release, reached) = state.withLock { state in
+        let reached = state.withLock { state in
             state.events.removeFirst(events.count)
             state.delivered += events.count
+            // In here, so that who is told of the delivery finds the account up to date. It takes the core's lock, which
+            // never takes this one.
+            state.environment?.release(events.count, events.reduce(0) { $0 + $1.cost }, nil)
             state.failures = 0
             let done = state.delivered + state.lost
             let reached = state.flushWaiters.filter { $0.target <= done }
             state.flushWaiters.removeAll { $0.target <= done }
-            return (state.environment?.release, reached)
+            return reached
         }
-        release?(events.count, events.reduce(0) { $0 + $1.cost }, nil)
         for waiter in reached { waiter.resume(.delivered) }
     }
 

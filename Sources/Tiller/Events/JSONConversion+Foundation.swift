@@ -5,13 +5,20 @@ extension JSONConversion {
     /// `nil` for an object that is none of them.
     mutating func reference(_ object: AnyObject) -> JSONValue? {
         switch object {
-        case let value as NSString: return .string(String(value))
-        case let value as NSNumber: return number(value)
-        case is NSNull: return .null
         case let value as NSArray: return within(value) { $0.list(value.elements) }
         case let value as NSDictionary: return within(value) { $0.dictionary(value.members, type(of: value)) }
         case let value as NSSet: return within(value) { $0.sortedList(value.elements) }
         case let value as NSOrderedSet: return within(value) { $0.list(value.array) }
+        default: return leaf(object)
+        }
+    }
+
+    /// What holds no other values.
+    private mutating func leaf(_ object: AnyObject) -> JSONValue? {
+        switch object {
+        case let value as NSString: return .string(String(value))
+        case let value as NSNumber: return number(value)
+        case is NSNull: return .null
         case let value as NSDate: return text(Date(timeIntervalSince1970: value.timeIntervalSince1970))
         case let value as NSURL: return text(value)
         case let value as NSUUID: return .string(value.uuidString.lowercased())
@@ -46,7 +53,7 @@ extension JSONConversion {
 extension NSArray {
     fileprivate var elements: [Any] {
         guard type(of: self) == NSArray.self || type(of: self) == NSMutableArray.self else { return Array(self) }
-        return Mirror(reflecting: self).children.enumerated().map { isContainer($1.value) ? $1.value : object(at: $0) }
+        return Mirror(reflecting: self).children.map { unboxed($0.value) }
     }
 }
 
@@ -55,17 +62,19 @@ extension NSDictionary {
         guard type(of: self) == NSDictionary.self || type(of: self) == NSMutableDictionary.self else {
             return map { ($0.key, $0.value) }
         }
-        return zip(allKeys, allValues).map { ($0, isContainer($1) ? $1 : object(forKey: $0) ?? $1) }
+        return zip(allKeys, allValues).map { ($0, unboxed($1)) }
     }
 }
 
 extension NSSet {
     fileprivate var elements: [Any] {
         guard type(of: self) == NSSet.self || type(of: self) == NSMutableSet.self else { return allObjects }
-        let children = Mirror(reflecting: self).children
-        guard children.contains(where: { isContainer($0.value) }) else { return allObjects }
-        return children.map { isContainer($0.value) ? $0.value : member($0.value) ?? $0.value }
+        return Mirror(reflecting: self).children.map { unboxed($0.value) }
     }
 }
 
-private func isContainer(_ value: Any) -> Bool { value is NSArray || value is NSDictionary || value is NSSet }
+/// A container as it is; of anything else, the Swift value in Foundation's box.
+private func unboxed(_ element: Any) -> Any {
+    let isContainer = element is NSArray || element is NSDictionary || element is NSSet
+    return isContainer ? element : NSArray(object: element).object(at: 0)
+}

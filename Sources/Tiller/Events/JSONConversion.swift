@@ -104,8 +104,9 @@ extension JSONConversion {
 // MARK: - Texts
 
 extension JSONConversion {
-    /// What becomes a text, and what is JSON already.
+    /// What becomes a text or a list of texts, and what is JSON already.
     private mutating func text(_ value: Any, _ type: Any.Type) -> JSONValue? {
+        if type == [String].self, let values = value as? [String] { return list(values) }
         if type == Date.self, let value = value as? Date { return text(value) }
         if type == URL.self, let value = value as? URL { return .string(value.absoluteString) }
         if type == UUID.self, let value = value as? UUID { return .string(value.uuidString.lowercased()) }
@@ -230,23 +231,27 @@ extension JSONConversion {
     mutating func dictionary(
         _ elements: some Sequence<(key: Any, value: Any)>, _ type: Any.Type, isSorted: Bool = true
     ) -> JSONValue {
-        guard var elements = Self.textKeyed(elements) else { return null("\(type) with keys that are not strings") }
-        if isSorted { elements.sort { $0.key < $1.key } }
+        guard let elements = Self.textKeyed(elements, isSorted: isSorted) else {
+            return null("\(type) with keys that are not strings")
+        }
         guard enter() else { return .null }
         defer { leave() }
         var members: [(key: String, value: JSONValue)] = []
         members.reserveCapacity(elements.count)
         for (key, element) in elements { members.append((key, value(element))) }
-        return .object(isSorted ? JSONObject(sorted: members) : JSONObject(literal: members.map { ($0.key, $0.value) }))
+        return .object(JSONObject(members, areSorted: isSorted))
     }
 
-    private static func textKeyed(_ elements: some Sequence<(key: Any, value: Any)>) -> [(key: String, value: Any)]? {
+    private static func textKeyed(
+        _ elements: some Sequence<(key: Any, value: Any)>, isSorted: Bool
+    ) -> [(key: String, value: Any)]? {
         var result: [(key: String, value: Any)] = []
         result.reserveCapacity(elements.underestimatedCount)
         for (key, value) in elements {
             guard let key = Self.key(key) else { return nil }
             result.append((key, value))
         }
+        if isSorted { result.sort { $0.key < $1.key } }
         return result
     }
 
@@ -259,7 +264,11 @@ extension JSONConversion {
 
 extension JSONObject {
     /// Texts that differ in normalisation only are two keys to Foundation, and one here: of equal keys the first wins.
-    fileprivate init(sorted members: [(key: String, value: JSONValue)]) {
+    fileprivate init(_ members: [(key: String, value: JSONValue)], areSorted: Bool) {
+        guard areSorted else {
+            self.init(literal: members.map { ($0.key, $0.value) })
+            return
+        }
         var members = members
         for index in members.indices.dropFirst().reversed() where members[index].key == members[index - 1].key {
             members.remove(at: index)

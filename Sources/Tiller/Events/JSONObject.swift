@@ -162,7 +162,7 @@ extension JSONObject {
                 base.pairs.contains { $0.key == pair.key } || base.rest.contains { $0.key == pair.key }
             }
         }
-        pairs += base.rest
+        if !base.rest.isEmpty { pairs += base.rest }
         layer = Layer(base: base, hidden: 0)
     }
 

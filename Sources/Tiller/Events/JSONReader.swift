@@ -209,8 +209,9 @@ private struct JSONReader {
 
     /// The number as a decimal, if a decimal holds all its digits and the double does not.
     private func decimal(_ text: String, unlessHeldBy double: Double) -> JSONValue? {
-        let digits = significantDigits(text)
         // A double holds 15 digits, whichever they are. More than 39 would only be cut off.
+        guard text.utf8.count > 15 else { return nil }
+        let digits = significantDigits(text)
         guard digits.count > 15, digits.count < 40, digits != significantDigits(double.description) else { return nil }
         guard let value = Decimal(string: text, locale: nil), digits == significantDigits(value.description) else {
             return nil

@@ -48,14 +48,14 @@ public struct Section: ~Copyable {
     ///
     /// It travels with the section's event as one record, together with what
     /// the other plugins of the section save, and is written later, off the
-    /// lock. Keys that are not given stay as they are stored.
+    /// lock. Keys that are not given stay as they are stored. What a guest
+    /// saves lasts as long as its instance.
     ///
     /// - Parameters:
     ///   - changes: The keys that change.
     ///   - replacingUnread: Whether this may replace stored state that could
     ///     not be read: only for what the app asked for by a call of its own.
-    ///     Otherwise the change is left out while the
-    ///     stored state is unread.
+    ///     Otherwise the change is left out while the stored state is unread.
     public mutating func save(_ changes: JSONObject, replacingUnread: Bool = false) {
         guard !isUnread || replacingUnread else { return }
         isUnread = false
