@@ -32,7 +32,7 @@ public struct Stage: Sendable, Hashable, CustomStringConvertible {
 /// A plugin that also conforms to `LifecycleObserver` is told of lifecycle
 /// changes while it is added.
 public protocol Plugin: AnyObject, Sendable {
-    /// Where it stands; asked once, when the plugin is added.
+    /// Where it stands. Always the same.
     var stage: Stage { get }
 
     /// Called when the plugin is added, outside every lock.
@@ -64,7 +64,7 @@ public protocol Plugin: AnyObject, Sendable {
     /// Hand on what waits.
     func flush()
 
-    /// The plugin was removed, or the instance shut down.
+    /// The plugin was removed, or the instance shut down. An object that is added again before this came is set up before it.
     func teardown()
 }
 

@@ -21,11 +21,13 @@ enum SystemFile {
     /// Why a file can't be used.
     enum Failure: Error, CustomStringConvertible {
         case system(operation: String, path: String, code: Int32)
+        case folder(path: String, reason: String)
         case foreignOwner(path: String)
 
         var description: String {
             switch self {
             case .system(let operation, let path, let code): "\(operation) \(path): \(String(cString: strerror(code)))"
+            case .folder(let path, let reason): "make \(path): \(reason)"
             case .foreignOwner(let path): "\(path) belongs to another user"
             }
         }
@@ -83,8 +85,12 @@ enum SystemFile {
 
     /// A folder for its owner only, made with what is missing above it; one of another user is refused.
     static func makeFolder(_ path: String) throws {
-        try FileManager.default.createDirectory(
-            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        do {
+            try FileManager.default.createDirectory(
+                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw Failure.folder(path: path, reason: (error as NSError).localizedDescription)
+        }
         var status = stat()
         guard stat(path, &status) == 0 else { throw failure("stat", path) }
         guard status.st_uid == geteuid() else { throw Failure.foreignOwner(path: path) }

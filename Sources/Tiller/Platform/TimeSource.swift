@@ -18,7 +18,7 @@ public protocol TimeSource: Sendable {
     /// Runs an action once, later.
     ///
     /// - Parameters:
-    ///   - delay: By the continuous clock; negative means at once.
+    ///   - delay: By the continuous clock; negative means at once. A machine that sleeps meanwhile may make it late.
     ///   - action: Run on a thread of the source's, never on the caller's stack.
     /// - Returns: Ends the timer when cancelled or released.
     func schedule(after delay: Duration, _ action: @escaping @Sendable () -> Void) -> CancellationToken

@@ -86,7 +86,7 @@ private struct ScenarioReader {
     init(file: String) { self.file = file }
 
     mutating func read(_ raw: Substring, number: Int) throws(SessionScenario.ReadingError) {
-        let line = try Line(raw, file: file, number: number)
+        let line = try ScenarioLine(raw, file: file, number: number)
         guard let first = line.words.first else { return }
         if first == .word("scenario") {
             try begin(line)
@@ -108,7 +108,7 @@ private struct ScenarioReader {
         return scenarios
     }
 
-    private mutating func begin(_ line: Line) throws(SessionScenario.ReadingError) {
+    private mutating func begin(_ line: ScenarioLine) throws(SessionScenario.ReadingError) {
         try end()
         let name = line.text.dropFirst("scenario".count).trimmed
         guard !name.isEmpty else { throw line.error("a scenario needs a name") }
@@ -128,7 +128,7 @@ private struct ScenarioReader {
 
     // MARK: Header
 
-    private mutating func readHeader(_ line: Line) throws(SessionScenario.ReadingError) {
+    private mutating func readHeader(_ line: ScenarioLine) throws(SessionScenario.ReadingError) {
         var words = line.words[...]
         var change = SessionScenario.SettingsChange()
         switch words.first {
@@ -150,7 +150,7 @@ private struct ScenarioReader {
     }
 
     private func read(
-        _ words: inout ArraySlice<Word>, into change: inout SessionScenario.SettingsChange, _ line: Line
+        _ words: inout ArraySlice<ScenarioWord>, into change: inout SessionScenario.SettingsChange, _ line: ScenarioLine
     ) throws(SessionScenario.ReadingError) {
         let key = words.popFirst()?.text ?? ""
         let value = words.popFirst()?.text ?? ""
@@ -204,7 +204,7 @@ private struct ScenarioReader {
 
     // MARK: Steps
 
-    private mutating func readStep(_ line: Line) throws(SessionScenario.ReadingError) {
+    private mutating func readStep(_ line: ScenarioLine) throws(SessionScenario.ReadingError) {
         var (words, expectation) = try split(line)
         guard let time = words.popFirst()?.text, time.hasPrefix("+"),
             let milliseconds = SessionScenario.milliseconds(time.dropFirst())
@@ -214,7 +214,7 @@ private struct ScenarioReader {
         let action = try readAction(&words, line)
         guard words.isEmpty else { throw line.error("unexpected text at the end of the line") }
         try check(expectation, on: action, line)
-        let arrow = expectation == nil ? nil : line.text.range(of: "=>")
+        let arrow = expectation == nil ? nil : line.text.lastRange(of: "=>")
         let text = line.text.prefix(upTo: arrow?.lowerBound ?? line.text.endIndex).trimmed
         current?.steps.append(
             SessionScenario.Step(
@@ -222,7 +222,7 @@ private struct ScenarioReader {
     }
 
     private func check(
-        _ expectation: SessionScenario.Expectation?, on action: SessionScenario.Action, _ line: Line
+        _ expectation: SessionScenario.Expectation?, on action: SessionScenario.Action, _ line: ScenarioLine
     ) throws(SessionScenario.ReadingError) {
         guard let expectation else {
             if action == .readSessionId { throw line.error("session-id needs an expectation") }
@@ -237,7 +237,7 @@ private struct ScenarioReader {
         }
     }
 
-    private mutating func readEmission(_ line: Line) throws(SessionScenario.ReadingError) {
+    private mutating func readEmission(_ line: ScenarioLine) throws(SessionScenario.ReadingError) {
         var (words, expectation) = try split(line)
         words.removeFirst()
         guard case .quoted(let name)? = words.popFirst(), words.isEmpty else {
@@ -249,8 +249,8 @@ private struct ScenarioReader {
     }
 
     private func split(
-        _ line: Line
-    ) throws(SessionScenario.ReadingError) -> (ArraySlice<Word>, SessionScenario.Expectation?) {
+        _ line: ScenarioLine
+    ) throws(SessionScenario.ReadingError) -> (ArraySlice<ScenarioWord>, SessionScenario.Expectation?) {
         guard let arrow = line.words.firstIndex(of: .word("=>")) else { return (line.words[...], nil) }
         let wanted = line.words[(arrow + 1)...].map { $0.text ?? "" }
         let words = line.words[..<arrow]
@@ -271,7 +271,7 @@ private struct ScenarioReader {
     }
 
     private func readAction(
-        _ words: inout ArraySlice<Word>, _ line: Line
+        _ words: inout ArraySlice<ScenarioWord>, _ line: ScenarioLine
     ) throws(SessionScenario.ReadingError) -> SessionScenario.Action {
         guard case .word(let verb)? = words.popFirst() else { throw line.error("an action is missing") }
         switch verb {
@@ -311,7 +311,7 @@ private struct ScenarioReader {
     }
 
     private func readLaunch(
-        _ words: inout ArraySlice<Word>, _ line: Line
+        _ words: inout ArraySlice<ScenarioWord>, _ line: ScenarioLine
     ) throws(SessionScenario.ReadingError) -> SessionScenario.Action {
         let state = words.popFirst()
         guard state == .word("foreground") || state == .word("background") else {
@@ -323,7 +323,7 @@ private struct ScenarioReader {
     }
 
     private func readShift(
-        _ words: inout ArraySlice<Word>, _ line: Line
+        _ words: inout ArraySlice<ScenarioWord>, _ line: ScenarioLine
     ) throws(SessionScenario.ReadingError) -> Duration {
         guard let text = words.popFirst()?.text, let sign = text.first, sign == "+" || sign == "-",
             let milliseconds = SessionScenario.milliseconds(text.dropFirst())
@@ -333,80 +333,9 @@ private struct ScenarioReader {
     }
 
     private func quoted(
-        _ words: inout ArraySlice<Word>, _ line: Line
+        _ words: inout ArraySlice<ScenarioWord>, _ line: ScenarioLine
     ) throws(SessionScenario.ReadingError) -> String {
         guard case .quoted(let text)? = words.popFirst() else { throw line.error("a name in quotes is missing") }
         return text
     }
-}
-
-private enum Word: Hashable {
-    case word(String)
-    case quoted(String)
-
-    var text: String? { if case .word(let text) = self { text } else { nil } }
-}
-
-/// One line, cut into words; `#` outside quotes begins a comment.
-private struct Line {
-    let file: String
-    let number: Int
-    /// Without comment and blanks around it.
-    let text: Substring
-    let isIndented: Bool
-    let words: [Word]
-
-    init(_ raw: Substring, file: String, number: Int) throws(SessionScenario.ReadingError) {
-        self.file = file
-        self.number = number
-        isIndented = raw.first?.isWhitespace ?? false
-        var words: [Word] = []
-        var word = ""
-        var quoted: String?
-        var end = raw.endIndex
-        for index in raw.indices {
-            let character = raw[index]
-            if let text = quoted {
-                if character == "\"" {
-                    words.append(.quoted(text))
-                    quoted = nil
-                } else {
-                    quoted = text + String(character)
-                }
-                continue
-            }
-            if character == "#" {
-                end = index
-                break
-            }
-            if character == "\"" || character.isWhitespace {
-                if !word.isEmpty { words.append(.word(word)) }
-                word = ""
-                if character == "\"" { quoted = "" }
-            } else {
-                word.append(character)
-            }
-        }
-        if !word.isEmpty { words.append(.word(word)) }
-        // A scenario's name is free text: an odd quote in it is no fault.
-        if quoted != nil, words.first != .word("scenario") {
-            throw SessionScenario.ReadingError(file: file, line: number, reason: "a quote is not closed")
-        }
-        self.words = words
-        text = raw[..<end].trimmed
-    }
-
-    func error(_ reason: String) -> SessionScenario.ReadingError {
-        SessionScenario.ReadingError(file: file, line: number, reason: reason)
-    }
-}
-
-extension Substring {
-    fileprivate var trimmed: Substring {
-        let start = drop { $0.isWhitespace }
-        guard let last = start.lastIndex(where: { !$0.isWhitespace }) else { return start.prefix(0) }
-        return start[...last]
-    }
-
-    fileprivate func range(of arrow: String) -> Range<Index>? { ranges(of: arrow).last }
 }

@@ -68,7 +68,7 @@ private struct ScenarioRun {
     private let time: VirtualTime
     private var settings: SessionScenario.Settings
     private var process: Process?
-    private var labels: Labels
+    private var labels: ScenarioLabels
     /// Events that have been made and not been looked at: in order, those of `hold` wait here.
     private var expected: [Expected] = []
 
@@ -98,7 +98,7 @@ private struct ScenarioRun {
         self.store = store
         self.checks = checks
         settings = scenario.settings
-        labels = Labels(bindsFreely: !checks)
+        labels = ScenarioLabels(bindsFreely: !checks)
         time = VirtualTime(wallMilliseconds: scenario.wallMilliseconds)
     }
 
@@ -338,64 +338,6 @@ extension ScenarioRun {
     }
 }
 
-/// What an event carried, or the getter said.
-private struct Seen {
-    let session: UInt64?
-    let starts: Bool
-
-    init(session: UInt64?, starts: Bool) {
-        self.session = session
-        self.starts = starts
-    }
-
-    init(_ event: Event) { self.init(session: event.sessionId, starts: event.context["sessionStart"] != nil) }
-}
-
-/// Labels bind to the ids seen first; of two labels the one bound later is the greater number.
-private struct Labels {
-    private(set) var bound: [(label: String, id: UInt64)] = []
-    private let bindsFreely: Bool
-
-    /// - Parameter bindsFreely: Whether an id without a label is given the next one when it is described.
-    init(bindsFreely: Bool) { self.bindsFreely = bindsFreely }
-
-    mutating func admit(_ seen: Seen?, as expectation: SessionScenario.Expectation) -> Bool {
-        switch expectation {
-        case .dropped: return seen == nil
-        case .none: return seen.map { $0.session == nil && !$0.starts } ?? false
-        case .carries(let session, let starts):
-            guard let seen, let id = seen.session, seen.starts == starts else { return false }
-            if let number = UInt64(session) { return id == number }
-            if let known = bound.first(where: { $0.label == session }) { return known.id == id }
-            guard bound.allSatisfy({ $0.id < id }) else { return false }
-            bound.append((session, id))
-            return true
-        }
-    }
-
-    mutating func describe(_ seen: Seen) -> SessionScenario.Expectation {
-        guard let id = seen.session else { return .none }
-        if bindsFreely, label(for: id) == nil { bound.append(("S\(bound.count + 1)", id)) }
-        return .carries(label(for: id) ?? String(id), starts: seen.starts)
-    }
-
-    /// With the id that a label is bound to.
-    func explain(_ expectation: SessionScenario.Expectation?) -> String {
-        guard case .carries(let session, let starts)? = expectation,
-            let id = bound.first(where: { $0.label == session })?.id
-        else { return expectation?.description ?? "" }
-        return "\(session) (\(id))" + (starts ? " start" : "")
-    }
-
-    func explain(_ seen: Seen) -> String {
-        guard let id = seen.session else { return seen.starts ? "a start mark without a session" : "none" }
-        let name = label(for: id).map { "\($0) (\(id))" } ?? String(id)
-        return name + (seen.starts ? " start" : "")
-    }
-
-    private func label(for id: UInt64) -> String? { bound.first { $0.id == id }?.label }
-}
-
 extension Event {
     fileprivate func isMade(by action: SessionScenario.Action) -> Bool {
         switch action {
@@ -408,67 +350,3 @@ extension Event {
         }
     }
 }
-
-// MARK: - The process's parts
-
-/// Holds events before the Before stage.
-private final class Gate: Plugin {
-    private struct State: Sendable {
-        var isHolding = false
-        var isDropping = false
-    }
-
-    let stage = Stage.before
-    private let state = Locked(State())
-    private let closed = DispatchGroup()
-
-    var isHolding: Bool { state.withLock { $0.isHolding } }
-
-    func hold() {
-        let closes = state.withLock { state in
-            defer { state.isHolding = true }
-            return !state.isHolding
-        }
-        if closes { closed.enter() }
-    }
-
-    func open(dropping: Bool) {
-        let opens = state.withLock { state in
-            state.isDropping = dropping
-            defer { state.isHolding = false }
-            return state.isHolding
-        }
-        if opens { closed.leave() }
-    }
-
-    func process(_ event: Event) -> Event? {
-        closed.wait()
-        return state.withLock { $0.isDropping } ? nil : event
-    }
-}
-
-private final class Filter: Plugin {
-    let stage = Stage.enrichment
-    private let name: String
-
-    init(_ name: String) { self.name = name }
-
-    func process(_ event: Event) -> Event? { event.name == name ? nil : event }
-}
-
-/// A store whose process can die: what comes after that is not stored.
-private final class MortalStore: StateStore {
-    private let base: any StateStore
-    private let isDead = Locked(false)
-
-    init(_ base: any StateStore) { self.base = base }
-
-    var isOwned: Bool { base.isOwned }
-    func load(_ key: String) -> Stored { base.load(key) }
-    func save(_ changes: [StateChange]) throws { if !isDead.withLock({ $0 }) { try base.save(changes) } }
-    func prepareToClose() { base.prepareToClose() }
-    func close() { base.close() }
-    func die() { isDead.withLock { $0 = true } }
-}
-
-private struct Silence: Logger {}

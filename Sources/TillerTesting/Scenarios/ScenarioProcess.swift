@@ -1,0 +1,64 @@
+import Dispatch
+import Tiller
+
+/// Holds events before the Before stage.
+final class Gate: Plugin {
+    private struct State: Sendable {
+        var isHolding = false
+        var isDropping = false
+    }
+
+    let stage = Stage.before
+    private let state = Locked(State())
+    private let closed = DispatchGroup()
+
+    var isHolding: Bool { state.withLock { $0.isHolding } }
+
+    func hold() {
+        let closes = state.withLock { state in
+            defer { state.isHolding = true }
+            return !state.isHolding
+        }
+        if closes { closed.enter() }
+    }
+
+    func open(dropping: Bool) {
+        let opens = state.withLock { state in
+            state.isDropping = dropping
+            defer { state.isHolding = false }
+            return state.isHolding
+        }
+        if opens { closed.leave() }
+    }
+
+    func process(_ event: Event) -> Event? {
+        closed.wait()
+        return state.withLock { $0.isDropping } ? nil : event
+    }
+}
+
+final class Filter: Plugin {
+    let stage = Stage.enrichment
+    private let name: String
+
+    init(_ name: String) { self.name = name }
+
+    func process(_ event: Event) -> Event? { event.name == name ? nil : event }
+}
+
+/// A store whose process can die: what comes after that is not stored.
+final class MortalStore: StateStore {
+    private let base: any StateStore
+    private let isDead = Locked(false)
+
+    init(_ base: any StateStore) { self.base = base }
+
+    var isOwned: Bool { base.isOwned }
+    func load(_ key: String) -> Stored { base.load(key) }
+    func save(_ changes: [StateChange]) throws { if !isDead.withLock({ $0 }) { try base.save(changes) } }
+    func prepareToClose() { base.prepareToClose() }
+    func close() { base.close() }
+    func die() { isDead.withLock { $0 = true } }
+}
+
+struct Silence: Logger {}
