@@ -153,9 +153,7 @@ struct ConfigurationSurfaceTests {
         func save(_ changes: [StateChange]) {
             objects.withLock { objects in
                 for change in changes {
-                    var object = objects[change.key] ?? JSONObject()
-                    for (key, value) in change.changes { object[key] = value == .null ? nil : value }
-                    objects[change.key] = object
+                    objects[change.key] = change.applied(to: objects[change.key] ?? [:])
                 }
             }
         }

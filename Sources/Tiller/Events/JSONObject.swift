@@ -42,6 +42,10 @@ extension JSONObject {
     /// (unless it is the base's: then the new value comes after the base),
     /// setting `nil` removes it. Linear in the number of members. Keys are
     /// compared as Swift compares texts, by canonical equivalence.
+    ///
+    /// In a conditional expression (`isKnown ? value : nil`) the `nil` would be
+    /// the value `null`, for `JSONValue` has a `nil` literal: there, write
+    /// `Optional.none`, or use `if`.
     public subscript(key: String) -> JSONValue? {
         get {
             for pair in pairs where pair.key == key { return pair.value }

@@ -44,7 +44,8 @@ public protocol StateStore: Sendable {
     /// - Returns: The object, or that there is none, or that it can't be read.
     func load(_ key: String) -> Stored
 
-    /// Makes changes, all or none: after a kill at any point they are stored together or not at all.
+    /// Makes changes, all or none: after a kill at any point they are stored together or not at all. What an object becomes
+    /// is said by `StateChange.applied(to:)`.
     ///
     /// - Parameter changes: What changes, in order.
     /// - Throws: Why nothing was stored. The caller reports it and goes on; the changes are made with the next ones.

@@ -5,8 +5,8 @@ import TillerTesting
 /// What the session does with a store that can't be read, and as a guest (S1, S20, S21).
 @Suite(.timeLimit(.minutes(5))) struct SessionStoreTests {
     /// A first process leaves a session behind; what it stored is handed on.
-    private func storeWithSession(_ time: VirtualTime) async -> (store: LockableStore, session: UInt64?) {
-        let store = LockableStore()
+    private func storeWithSession(_ time: VirtualTime) async -> (store: ScriptedStore, session: UInt64?) {
+        let store = ScriptedStore()
         let lifecycle = ManualLifecycleSource(isInForeground: true)
         let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
         analytics.track(name: "A")
@@ -19,7 +19,7 @@ import TillerTesting
     @Test func unreadableStoreIsReadAgainBeforeTheFirstForeground() async {
         let time = VirtualTime()
         let (store, session) = await storeWithSession(time)
-        store.isReadable.withLock { $0 = false }
+        store.setReadable(false)
         time.advance(by: .seconds(60))
         let lifecycle = ManualLifecycleSource()
         let recorder = RecordingDestination()
@@ -27,7 +27,7 @@ import TillerTesting
             configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)), plugins: [recorder])
         analytics.track(name: "Push")
         #expect(analytics.sessionId == nil)
-        store.isReadable.withLock { $0 = true }
+        store.setReadable(true)
         lifecycle.foreground()
         #expect(analytics.sessionId == session)
         analytics.track(name: "B")
@@ -40,7 +40,7 @@ import TillerTesting
         let time = VirtualTime()
         let (store, session) = await storeWithSession(time)
         let before = store.objects
-        store.isReadable.withLock { $0 = false }
+        store.setReadable(false)
         let lifecycle = ManualLifecycleSource(isInForeground: true)
         let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
         analytics.track(name: "B")
@@ -56,7 +56,7 @@ import TillerTesting
     func explicitCallReplacesWhatCouldNotBeRead(_ call: String) async {
         let time = VirtualTime()
         let (store, session) = await storeWithSession(time)
-        store.isReadable.withLock { $0 = false }
+        store.setReadable(false)
         let lifecycle = ManualLifecycleSource(isInForeground: true)
         let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
         if call == "start" { analytics.startSession(1_234_567_890) } else { analytics.reset() }
@@ -64,7 +64,7 @@ import TillerTesting
         await analytics.stored()
         #expect(now != session)
         #expect(store.objects["SessionTrackingPlugin"]?["session"]?["id"]?.uint == now)
-        store.isReadable.withLock { $0 = true }
+        store.setReadable(true)
         lifecycle.background()
         lifecycle.foreground()
         #expect(analytics.sessionId == now)
@@ -73,13 +73,13 @@ import TillerTesting
     @Test func sessionThatBeganWhileTheStoreWasUnreadableGoesOnAndItsIdsStayUnique() async {
         let time = VirtualTime()
         let (store, session) = await storeWithSession(time)
-        store.isReadable.withLock { $0 = false }
+        store.setReadable(false)
         time.setWallClock(by: .seconds(-3_600))
         let lifecycle = ManualLifecycleSource(isInForeground: true)
         let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
         let began = analytics.sessionId
         #expect(began != nil)
-        store.isReadable.withLock { $0 = true }
+        store.setReadable(true)
         lifecycle.background()
         lifecycle.foreground()
         #expect(analytics.sessionId == began)
@@ -90,11 +90,11 @@ import TillerTesting
     @Test func endSessionWhileTheStoreWasUnreadableEndsWhatItHolds() async {
         let time = VirtualTime()
         let (store, _) = await storeWithSession(time)
-        store.isReadable.withLock { $0 = false }
+        store.setReadable(false)
         let lifecycle = ManualLifecycleSource()
         let analytics = Analytics(configuration: .test(lifecycle: lifecycle, time: time, storage: .custom(store)))
         analytics.endSession()
-        store.isReadable.withLock { $0 = true }
+        store.setReadable(true)
         lifecycle.foreground()
         #expect(analytics.sessionId == nil)
         await analytics.stored()
@@ -103,8 +103,8 @@ import TillerTesting
 
     @Test func guestBehavesAsIfNoSessionWereStoredAndLeavesItUntouched() async {
         let time = VirtualTime()
-        let (store, session) = await storeWithSession(time)
-        store.owned.withLock { $0 = false }
+        let (owned, session) = await storeWithSession(time)
+        let store = owned.afterKill(isOwned: false)
         time.advance(by: .seconds(60))
         let before = store.objects
         let lifecycle = ManualLifecycleSource(isInForeground: true)
@@ -158,7 +158,7 @@ import TillerTesting
     }
 
     @Test func eventInTheForegroundIsNotStoredOneByOne() async {
-        let store = LockableStore()
+        let store = ScriptedStore()
         let analytics = Analytics(configuration: .test(storage: .custom(store)))
         analytics.track(name: "first")
         await analytics.stored()
@@ -187,32 +187,4 @@ import TillerTesting
         #expect(recorder.events.allSatisfy { ($0.sessionId ?? 0) >= 1_000_000_000 })
         #expect(recorder.events.map(\.isSessionStart) == [true, true])
     }
-}
-
-/// A store in memory that can be made unreadable, or another instance's.
-private final class LockableStore: StateStore {
-    let isReadable = Locked(true)
-    let owned = Locked(true)
-    private let state = Locked<(objects: [String: JSONObject], saves: Int)>(([:], 0))
-
-    var objects: [String: JSONObject] { state.withLock { $0.objects } }
-    var saveCount: Int { state.withLock { $0.saves } }
-    var isOwned: Bool { owned.withLock { $0 } }
-
-    func load(_ key: String) -> Stored {
-        guard isReadable.withLock({ $0 }) else { return .unreadable }
-        return objects[key].map(Stored.value) ?? .absent
-    }
-
-    func save(_ changes: [StateChange]) {
-        state.withLock { state in
-            state.saves += 1
-            for change in changes {
-                state.objects[change.key] = change.applied(to: state.objects[change.key] ?? [:])
-            }
-        }
-    }
-
-    func prepareToClose() {}
-    func close() {}
 }

@@ -37,9 +37,7 @@ final class ScriptedStore: StateStore {
             state.isReadable = true
             state.saveCount += 1
             for change in changes {
-                var object = state.objects[change.key] ?? JSONObject()
-                for (key, value) in change.changes { object[key] = value == .null ? nil : value }
-                state.objects[change.key] = object
+                state.objects[change.key] = change.applied(to: state.objects[change.key] ?? [:])
             }
         }
     }
