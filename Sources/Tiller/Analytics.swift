@@ -72,19 +72,21 @@ extension Analytics {
     ///
     /// - Parameters:
     ///   - event: The event.
-    ///   - commands: What happens in the same critical section, before it.
-    public func record(_ event: Event, after commands: [any Command] = []) { engine.record(event, after: commands) }
+    ///   - commands: What happens in the same critical section, before it; as for `perform(_:)`.
+    public func record(_ event: Event, after commands: [any Command] = []) {
+        engine.record(event, after: commands.filter(isAdmitted))
+    }
 
     /// Gives a command to all capturing plugins, in one critical section. It has taken effect when this returns.
     ///
     /// - Parameter command: A command of some subject. A `LifecycleEvent` is
     ///   the lifecycle source's to tell: it is refused with an error in the log.
-    public func perform(_ command: any Command) {
-        guard !(command is LifecycleEvent) else {
-            engine.diagnostics.error("perform: a lifecycle change comes from the lifecycle source")
-            return
-        }
-        engine.perform(command)
+    public func perform(_ command: any Command) { if isAdmitted(command) { engine.perform(command) } }
+
+    private func isAdmitted(_ command: any Command) -> Bool {
+        guard command is LifecycleEvent else { return true }
+        engine.diagnostics.error("A lifecycle change was refused as a command: it comes from the lifecycle source")
+        return false
     }
 
     /// Reads the state of a capturing plugin, in one critical section.
@@ -170,7 +172,7 @@ extension Analytics {
             let pending = Locked<CheckedContinuation<Void, Never>?>(done)
             let finish: @Sendable () -> Void = { pending.withLock { $0.take() }?.resume() }
             let timer = configuration.time.schedule(after: timeout, finish)
-            engine.whenDrained {
+            engine.drained.whenReached {
                 guard let dataPlane else {
                     timer.cancel()
                     return finish()
@@ -197,7 +199,7 @@ extension Analytics {
 
     /// Waits for the end of the pipeline after `shutdown()`; uploads may go on.
     package func closed() async {
-        await withCheckedContinuation { done in engine.whenClosed { done.resume() } }
+        await withCheckedContinuation { done in engine.closed.whenReached { done.resume() } }
     }
 
     /// What became of the events.

@@ -87,10 +87,9 @@ extension Core {
     }
 
     /// A change of the app's state, and what the plugins make of it: one step.
-    mutating func change(toForeground: Bool?, by command: any Command) -> Aftermath {
-        guard !isShutDown else { return Aftermath(isIgnored: true) }
+    mutating func change(toForeground: Bool, by command: any Command) -> Aftermath {
         let aftermath = perform(command)
-        if let toForeground { isInForeground = toForeground }
+        if !aftermath.isIgnored { isInForeground = toForeground }
         return aftermath
     }
 

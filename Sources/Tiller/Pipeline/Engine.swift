@@ -15,21 +15,16 @@ final class Engine: Sendable {
     private let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
     private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
-    private let ending = Locked(Ending())
+    /// The pipeline has come to its end.
+    let closed = Milestone()
+    /// Every destination beside the data plane has handled its last event and has been torn down.
+    let drained = Milestone()
+    /// Its last upload goes on after the pipeline's end.
+    private let formerDataPlane = Locked<RudderStackDestination?>(nil)
     private let weakHandle = Locked(WeakHandle())
     let hub: LifecycleHub
 
     private struct WeakHandle: Sendable { weak var analytics: Analytics? }
-
-    /// Who waits for the end of an instance.
-    private struct Ending: Sendable {
-        var isClosed = false
-        /// Its last upload goes on after the pipeline's end.
-        var dataPlane: (any DataPlaneDestination)?
-        var waiters: [@Sendable () -> Void] = []
-        var isDrained = false
-        var drainWaiters: [@Sendable () -> Void] = []
-    }
 
     init(configuration: Configuration) {
         self.configuration = configuration
@@ -65,7 +60,7 @@ extension Engine {
 
     /// Runs an action when everything recorded before has passed the pipeline, or at once after the end.
     func whenPassed(throughDestinations: Bool = false, _ action: @escaping @Sendable () -> Void) {
-        if ending.withLock({ $0.isClosed }) {
+        if closed.isReached {
             action()
         } else {
             finish(core.withLock { $0.send(.barrier(throughDestinations: throughDestinations, action)) })
@@ -302,46 +297,14 @@ extension Engine {
 
     /// The last thing the pipeline does.
     func didClose() {
-        let held = core.withLock { $0.dismantle() }
-        ending.withLock { $0.dataPlane = held.members.lazy.compactMap { $0.plugin as? any DataPlaneDestination }.first }
-        let waiters = ending.withLock { ending in
-            ending.isClosed = true
-            defer { ending.waiters = [] }
-            return ending.waiters
-        }
-        for waiter in waiters { waiter() }
-    }
-
-    /// Every destination has handled its last event and has been torn down.
-    func didDrain() {
-        let waiters = ending.withLock { ending in
-            ending.isDrained = true
-            defer { ending.drainWaiters = [] }
-            return ending.drainWaiters
-        }
-        for waiter in waiters { waiter() }
-    }
-
-    /// Runs an action when every destination beside the data plane has come to its end.
-    func whenDrained(_ action: @escaping @Sendable () -> Void) {
-        let isDrained = ending.withLock { ending in
-            if !ending.isDrained { ending.drainWaiters.append(action) }
-            return ending.isDrained
-        }
-        if isDrained { action() }
+        let dataPlane = plugin(ofType: RudderStackDestination.self)
+        formerDataPlane.withLock { $0 = dataPlane }  // before the members go, so that there is always one to be found
+        _ = core.withLock { $0.dismantle() }
+        closed.reach()
     }
 
     /// The data plane, also after the end.
     var dataPlane: RudderStackDestination? {
-        plugin(ofType: RudderStackDestination.self) ?? ending.withLock { $0.dataPlane } as? RudderStackDestination
-    }
-
-    /// Runs an action when the pipeline has come to its end.
-    func whenClosed(_ action: @escaping @Sendable () -> Void) {
-        let isClosed = ending.withLock { ending in
-            if !ending.isClosed { ending.waiters.append(action) }
-            return ending.isClosed
-        }
-        if isClosed { action() }
+        plugin(ofType: RudderStackDestination.self) ?? formerDataPlane.withLock { $0 }
     }
 }

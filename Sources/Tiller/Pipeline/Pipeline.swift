@@ -77,7 +77,7 @@ final class Pipeline: Sendable {
                 if throughDestinations { passBarrier(action) } else { action() }
             case .close:
                 handOn(&chunk, engine)
-                close { engine.didDrain() }
+                close { engine.drained.reach() }
                 engine.didClose()
             }
         }

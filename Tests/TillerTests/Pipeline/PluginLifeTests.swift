@@ -55,6 +55,15 @@ import TillerTesting
         #expect(analytics.account.inMemory == 0)
     }
 
+    @Test func lifecycleChangesAreTheSourcesToTellAndNoCallers() {
+        let logger = RecordingLogger()
+        let analytics = Analytics(configuration: .test(lifecycle: ManualLifecycleSource(), logger: logger))
+        analytics.perform(LifecycleEvent.foreground)
+        analytics.record(Event(.track, name: "A"), after: [LifecycleEvent.foreground])
+        #expect(analytics.sessionId == nil)
+        #expect(logger.texts(.error).filter { $0.contains("lifecycle source") }.count == 2)
+    }
+
     @Test func releasingAfterShutdownLogsNothing() async {
         let logger = RecordingLogger()
         do {
