@@ -124,16 +124,19 @@ extension Analytics {
     /// - Parameter options: Which parts; all by default.
     public func reset(options: ResetOptions = ResetOptions()) { engine.perform(options) }
 
-    /// Waits until everything recorded before the call is where it is kept: its state in the store, its events handed to
-    /// the data plane's queue.
+    /// Waits until everything recorded before the call, and not dropped on its way, is stored: what is stored is delivered
+    /// later, by this process or the next one on the same folder, also after a kill.
     ///
-    /// It waits for as long as a plugin holds up the pipeline.
+    /// It waits for as long as a plugin holds up the pipeline. Synced to the disk itself, against a power cut, is what is
+    /// stored at a background or terminate notice and at the end of the instance.
     ///
-    /// - Returns: `.inMemory`: events are not stored on disk yet.
+    /// - Returns: `.inMemory` where there is no disk, or where it does not take what was recorded now.
     @discardableResult
     public func stored() async -> StoringResult {
-        await withCheckedContinuation { done in engine.whenPassed { done.resume() } }
-        return .inMemory
+        let engine = engine
+        return await withCheckedContinuation { done in
+            engine.whenPassed { done.resume(returning: engine.isStored ? .stored : .inMemory) }
+        }
     }
 
     /// Flushes, and waits until everything recorded before the call, and not dropped on its way, is delivered to the data
@@ -144,10 +147,10 @@ extension Analytics {
     @discardableResult
     public func flushed() async -> FlushResult {
         guard let dataPlane = engine.dataPlane else { return .nothingWaiting }
-        let deliveredBefore = dataPlane.deliveredCount
+        let settledBefore = dataPlane.settledCount
         flush()
         await stored()
-        return await dataPlane.flushed(deliveredBefore: deliveredBefore)
+        return await dataPlane.flushed(settledBefore: settledBefore)
     }
 
     /// Ends the instance. Returns at once.
@@ -161,11 +164,11 @@ extension Analytics {
     /// destination has handled its events and been torn down, or until time is up.
     ///
     /// - Parameter timeout: Five seconds by default.
-    /// - Returns: How many events the data plane has not got; they are lost
-    ///   with the process, for they are not stored on disk yet.
+    /// - Returns: How many events the data plane has not got. Those that are
+    ///   stored are delivered by the next process; with `Storage.memory`, and
+    ///   where nothing could be stored, they are lost.
     @discardableResult
     public func shutdownAndWait(timeout: Duration = .seconds(5)) async -> Int {
-        let dataPlane = engine.dataPlane
         shutdown()
         let engine = engine
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
@@ -173,19 +176,17 @@ extension Analytics {
             let finish: @Sendable () -> Void = { pending.withLock { $0.take() }?.resume() }
             let timer = configuration.time.schedule(after: timeout, finish)
             engine.drained.whenReached {
-                guard let dataPlane else {
-                    timer.cancel()
-                    return finish()
-                }
-                dataPlane.whenDone {
+                engine.finished.whenReached {
                     timer.cancel()
                     finish()
                 }
             }
         }
-        let waiting = engine.account.inMemory
-        if waiting > 0 { engine.diagnostics.error("\(waiting) events are still waiting after the time to shut down") }
-        return waiting + (dataPlane?.lostCount ?? 0)
+        let inMemory = engine.account.inMemory
+        if inMemory > 0 {
+            engine.diagnostics.error("\(inMemory) events are still in memory after the time to shut down")
+        }
+        return engine.undeliveredCount
     }
 }
 
@@ -200,6 +201,11 @@ extension Analytics {
     /// Waits for the end of the pipeline after `shutdown()`; uploads may go on.
     package func closed() async {
         await withCheckedContinuation { done in engine.closed.whenReached { done.resume() } }
+    }
+
+    /// Waits for the end of everything after `shutdown()`: the store is closed.
+    package func finished() async {
+        await withCheckedContinuation { done in engine.finished.whenReached { done.resume() } }
     }
 
     /// What became of the events.

@@ -12,8 +12,8 @@ public struct Configuration: Sendable {
     /// The control plane's base URL. Kept for source compatibility: Tiller fetches no source configuration yet.
     public var controlPlaneUrl: String
 
-    /// Whether request bodies may be compressed. In this version they are sent plain whatever it says; compression comes
-    /// with the delivery's next version.
+    /// Whether request bodies are compressed (gzip, by the system's zlib); `true` by default. Where there is no zlib they are
+    /// sent plain.
     public var gzipEnabled: Bool
 
     /// What asks for an upload, beside `Analytics.flush()`. With none, only `flush()` uploads.
@@ -34,7 +34,7 @@ public struct Configuration: Sendable {
     /// How much is logged; errors by default.
     public var logLevel: LogLevel
 
-    /// Where the plugins' state is kept.
+    /// Where events and the plugins' state are kept.
     public var storage: Storage
 
     /// Tells instances of one write key apart: each name has a state of its own. `"default"` by default.
@@ -137,18 +137,23 @@ public struct Configuration: Sendable {
 
 /// Sizes that bound an instance. KB and MB are decimal.
 public struct Limits: Sendable, Hashable {
-    /// How many events may wait in memory between the call and the data plane; 100 000. When they do, the newest `track`,
-    /// `screen` or `group` is refused and counted; `identify`, `alias` and commands find room up to twice the bound.
+    /// How many events may wait in memory between the call and the disk, or, with a store in memory, the data plane;
+    /// 100 000. When they do, the newest `track`, `screen` or `group` is refused and counted; `identify`, `alias` and
+    /// commands find room up to twice the bound.
     public var memoryEvents: Int
 
     /// How many bytes of events may wait there, by an estimate; 16 MB.
     public var memoryBytes: Int
 
+    /// How many bytes of events may be stored on disk, by whole segments of about 1 MiB; 100 MB. When there are more, the
+    /// oldest segment is given up, and its events are counted and reported.
+    public var storageBytes: Int
+
     /// The largest event, in bytes of JSON as it is stored; 32 KiB, which is what RudderStack documents for one call.
     /// A larger one is dropped and counted.
     public var eventBytes: Int
 
-    /// The largest request body, in bytes; 500 000. At least one event is sent, whatever its size.
+    /// The largest request body before compression, in bytes; 500 000. At least one event is sent, whatever its size.
     public var batchBytes: Int
 
     /// How many events may wait for a destination other than the data plane; 1 000. Its oldest is dropped and counted.
@@ -166,18 +171,20 @@ public struct Limits: Sendable, Hashable {
     /// - Parameters:
     ///   - memoryEvents: 100 000.
     ///   - memoryBytes: 16 000 000.
+    ///   - storageBytes: 100 000 000.
     ///   - eventBytes: 32 768.
     ///   - batchBytes: 500 000.
     ///   - destinationEvents: 1 000.
     ///   - destinationBytes: 4 000 000.
     ///   - noticeWait: One second.
     public init(
-        memoryEvents: Int = 100_000, memoryBytes: Int = 16_000_000, eventBytes: Int = 32_768,
-        batchBytes: Int = 500_000, destinationEvents: Int = 1_000, destinationBytes: Int = 4_000_000,
-        noticeWait: Duration = .seconds(1)
+        memoryEvents: Int = 100_000, memoryBytes: Int = 16_000_000, storageBytes: Int = 100_000_000,
+        eventBytes: Int = 32_768, batchBytes: Int = 500_000, destinationEvents: Int = 1_000,
+        destinationBytes: Int = 4_000_000, noticeWait: Duration = .seconds(1)
     ) {
         self.memoryEvents = memoryEvents
         self.memoryBytes = memoryBytes
+        self.storageBytes = storageBytes
         self.eventBytes = eventBytes
         self.batchBytes = batchBytes
         self.destinationEvents = destinationEvents
@@ -186,7 +193,7 @@ public struct Limits: Sendable, Hashable {
     }
 }
 
-/// Where an instance keeps what its plugins remember.
+/// Where an instance keeps the events that wait for the data plane, and what its plugins remember.
 public enum Storage: Sendable {
     /// A folder of its own in the system's place for such: on Linux below the first of `$STATE_DIRECTORY`,
     /// `$XDG_STATE_HOME`, `$HOME/.local/state`; on Apple below Application Support (tvOS: Caches). Where there is none,
@@ -194,9 +201,9 @@ public enum Storage: Sendable {
     case automatic
     /// A folder of its own below this one.
     case folder(URL)
-    /// Nothing is remembered beyond the instance.
+    /// In memory: nothing outlives the instance.
     case memory
-    /// A store of the caller's.
+    /// What the plugins remember, in a store of the caller's; events in memory.
     case custom(any StateStore)
 }
 

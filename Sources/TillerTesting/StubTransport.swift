@@ -1,5 +1,18 @@
 public import Tiller
 
+extension TransportRequest {
+    /// The body as JSON: inflated, if it is compressed. Empty if it is not what its headers say.
+    public var plainBody: [UInt8] {
+        guard headers["Content-Encoding"] == "gzip" else { return body }
+        return (try? Gzip.inflate(body, limit: 1 << 26)) ?? []
+    }
+
+    /// The events in the body, in order.
+    public var events: [JSONObject] {
+        (try? JSONValue(parsing: plainBody))?["batch"]?.array?.compactMap(\.object) ?? []
+    }
+}
+
 /// A transport without a network: it remembers requests and answers as it is told.
 public final class StubTransport: Transport {
     /// What becomes of a request.
@@ -38,11 +51,7 @@ public final class StubTransport: Transport {
     public var requests: [TransportRequest] { state.withLock { $0.requests } }
 
     /// The events of all requests so far, in order.
-    public var events: [JSONObject] {
-        requests.flatMap { request in
-            (try? JSONValue(parsing: request.body))?["batch"]?.array?.compactMap(\.object) ?? []
-        }
-    }
+    public var events: [JSONObject] { requests.flatMap(\.events) }
 
     /// What becomes of the next requests.
     public func answerNext(_ answers: Answer...) { state.withLock { $0.answers += answers } }

@@ -1,21 +1,11 @@
 import Foundation
 
-/// An event that waits for its upload.
-struct WaitingEvent: Sendable {
-    /// As it was encoded, but for `sentAt`.
-    let bytes: [UInt8]
-    let anonymousId: String?
-    let moment: Moment
-    let cost: Int
-
-    /// What the event takes of a request: with `"sentAt"` and a comma.
-    var sizeInBatch: Int { bytes.count + 37 }
-}
-
 /// Where and how batches are sent.
 struct BatchEndpoint: Sendable {
     let url: String
     private let authorization: String
+    /// `nil` where it can't be done: the body goes as it is.
+    var compress: @Sendable ([UInt8]) -> [UInt8]? = { Gzip.compress($0) }
 
     /// `nil` if the base URL can't be used: no `http` or `https`, or no host.
     init?(baseUrl: String, writeKey: String) {
@@ -30,38 +20,67 @@ struct BatchEndpoint: Sendable {
         authorization = "Basic " + Data((writeKey + ":").utf8).base64EncodedString()
     }
 
+    /// What a request says beside its events.
+    struct Circumstances: Sendable {
+        /// For the header where no event's own id serves.
+        let installationId: String
+        /// Whether the events have one anonymous id, which the header names.
+        let isPerIdentity: Bool
+        /// The hash of the present boot's identity; 0: unknown.
+        let boot: UInt64
+        let wallMilliseconds: Int64
+        let continuous: Duration
+        let timeout: Duration
+        /// Of earlier attempts; empty for the first.
+        var retryHeaders: [String: String] = [:]
+    }
+
     /// A request with events, `sentAt` written into each.
     ///
-    /// - Parameters:
-    ///   - anonymousId: For the header; one that no header can carry is replaced.
-    ///   - fallbackId: What replaces it.
-    ///   - now: The continuous clock.
+    /// - Parameter compresses: Whether the body is compressed, where that can be done.
     func request(
-        for events: [WaitingEvent], anonymousId: String?, fallbackId: String, now: Duration, timeout: Duration
+        for batch: StoredBatch, _ circumstances: Circumstances, compresses: Bool = false
     ) -> TransportRequest {
         var writer = JSONWriter()
-        writer.bytes.reserveCapacity(events.reduce(16) { $0 + $1.sizeInBatch })
+        writer.bytes.reserveCapacity(batch.size)
         writer.raw("{\"batch\":[")
-        for (index, event) in events.enumerated() {
+        for (index, event) in batch.events.enumerated() {
             if index > 0 { writer.raw(",") }
-            writer.bytes.append(contentsOf: event.bytes.dropLast())
+            writer.bytes.append(contentsOf: batch.bytes[event.bytes].dropLast())
             writer.raw(",\"sentAt\":")
-            let age = max(0, (now - event.moment.continuous).wholeMilliseconds)
-            writer.writeTimestamp(event.moment.wallMilliseconds.addingClamped(age))
+            let age = circumstances.age(of: event, isOwnRun: batch.isOwnRun)
+            writer.writeTimestamp(event.wallMilliseconds.addingClamped(age))
             writer.raw("}")
         }
         writer.raw("]}")
-        return TransportRequest(
-            url: url,
-            headers: [
-                "Content-Type": "application/json",
-                // Else the system's client names the program and the user's language.
-                "User-Agent": "tiller-swift/\(Analytics.version)",
-                "Accept-Language": "*",
-                "Authorization": authorization,
-                "AnonymousId": anonymousId.flatMap { $0.isHeaderValue ? $0 : nil } ?? fallbackId,
-            ],
-            body: writer.bytes, timeout: timeout)
+        var headers = circumstances.retryHeaders
+        headers["Content-Type"] = "application/json"
+        // Else the system's client names the program and the user's language.
+        headers["User-Agent"] = "tiller-swift/\(Analytics.version)"
+        headers["Accept-Language"] = "*"
+        headers["Authorization"] = authorization
+        let anonymousId = circumstances.isPerIdentity ? batch.anonymousId : nil
+        headers["AnonymousId"] =
+            anonymousId.flatMap { $0.isHeaderValue ? $0 : nil } ?? circumstances.installationId
+        var body = writer.bytes
+        if compresses, let compressed = compress(body) {
+            headers["Content-Encoding"] = "gzip"
+            body = compressed
+        }
+        return TransportRequest(url: url, headers: headers, body: body, timeout: circumstances.timeout)
+    }
+}
+
+extension BatchEndpoint.Circumstances {
+    /// How long ago an event's call was, in milliseconds, never negative: by the continuous clock within one boot, which
+    /// setting the wall clock does not change, and by the wall clock over a reboot.
+    fileprivate func age(of event: StoredBatch.Event, isOwnRun: Bool) -> Int64 {
+        let isSameBoot = isOwnRun || boot != 0 && event.boot == boot
+        let age =
+            isSameBoot
+            ? (continuous - event.continuous).wholeMilliseconds
+            : wallMilliseconds.addingClamped(event.wallMilliseconds == .min ? .max : -event.wallMilliseconds)
+        return max(0, age)
     }
 }
 

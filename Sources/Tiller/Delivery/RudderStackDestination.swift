@@ -2,8 +2,8 @@ import Foundation
 
 /// Brings events to a RudderStack data plane: `POST {dataPlaneUrl}/v1/batch`.
 ///
-/// Events wait in memory until a flush policy or `flush()` asks for an upload.
-/// One request is under way at a time, oldest events first. A 2xx answer
+/// Events wait in the instance's store until a flush policy or `flush()` asks
+/// for an upload; those of earlier processes come first. One request is under way at a time, oldest events first. A 2xx answer
 /// acknowledges its events; after any other, or none, all of them stay and are
 /// sent again, with the same ids, after a wait that doubles (1 s at first, at
 /// most five minutes in apps and one minute elsewhere, a random part of it).
@@ -31,43 +31,35 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
     /// Uploads what waits.
     public func flush() { uploader.flush() }
 
-    /// Tries what waits once more; what fails then is lost, for events are not stored on disk yet.
+    /// Tries what waits once more. What fails then stays in the store, for the next destination or the next process.
     public func teardown() { uploader.close() }
 
-    /// A return to the foreground ends a wait for the next attempt.
+    /// The first foreground asks the flush policies about what waits from earlier; each ends a wait for the next attempt.
     public func handle(_ event: LifecycleEvent, in analytics: Analytics) {
-        if event == .foreground { uploader.endWait() }
+        if event == .foreground { uploader.comeToForeground() }
     }
 
     // MARK: The pipeline's side
 
     func attach(to environment: DataPlaneEnvironment) -> Bool { uploader.attach(to: environment) }
 
-    func take(_ encoded: EncodedEvent, of event: Event) {
-        uploader.append(
-            WaitingEvent(
-                bytes: encoded.bytes, anonymousId: event.anonymousId, moment: event.moment, cost: encoded.bytes.count))
-    }
+    func didStoreChunk() { uploader.askPolicies() }
 
-    func didTakeChunk() { uploader.askPolicies() }
+    func whenDone(_ action: @escaping @Sendable () -> Void) { uploader.whenDone(action) }
+
+    func hurry() { uploader.hurry() }
 
     // MARK: Waiting
 
-    /// How many events have been delivered in this process.
-    var deliveredCount: Int { uploader.deliveredCount }
-
-    /// How many events were lost at the end.
-    var lostCount: Int { uploader.lostCount }
+    /// How many events the store has got rid of since it was opened: delivered ones, nearly always.
+    var settledCount: Int { uploader.settledCount }
 
     /// Waits for what waits now.
     ///
-    /// - Parameter deliveredBefore: `deliveredCount` at the call, to tell "delivered" from "nothing was waiting".
-    func flushed(deliveredBefore: Int) async -> FlushResult {
+    /// - Parameter settledBefore: `settledCount` at the call, to tell "delivered" from "nothing was waiting".
+    func flushed(settledBefore: Int) async -> FlushResult {
         await withCheckedContinuation { done in
-            uploader.whenFlushed(deliveredBefore: deliveredBefore) { done.resume(returning: $0) }
+            uploader.whenFlushed(settledBefore: settledBefore) { done.resume(returning: $0) }
         }
     }
-
-    /// Runs an action after `teardown`, when nothing waits any more.
-    func whenDone(_ action: @escaping @Sendable () -> Void) { uploader.whenDone(action) }
 }

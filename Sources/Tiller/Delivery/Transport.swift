@@ -44,12 +44,21 @@ public struct TransportResponse: Sendable, Hashable {
 
 /// Brings requests to the data plane, one at a time for an instance.
 public protocol Transport: Sendable {
+    /// Larger bodies, in bytes as they are sent, cost this transport more than more requests would; `nil`, the default: none
+    /// do. A hint: one event is sent whatever its size.
+    var preferredBodyBytes: Int? { get }
+
     /// Posts a request and waits for the answer.
     ///
     /// - Parameter request: What to post.
     /// - Returns: Whatever the server answered.
     /// - Throws: Why there was no answer. The events stay and are sent again later.
     func post(_ request: TransportRequest) async throws -> TransportResponse
+}
+
+extension Transport {
+    /// No hint.
+    public var preferredBodyBytes: Int? { nil }
 }
 
 /// How events are put into requests.

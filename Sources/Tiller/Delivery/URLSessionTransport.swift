@@ -19,10 +19,20 @@ public struct URLSessionTransport: Transport {
     /// The transport.
     public init() {}
 
+    /// 60 000 on Linux, where the system's client keeps a core busy while it waits for the answer to a larger body.
+    public var preferredBodyBytes: Int? { SystemNetworking.preferredBodyBytes }
+
     /// Why there was no answer. The system's own errors name the whole URL, which is not for a log.
     public struct NoAnswer: Error, Hashable, CustomStringConvertible {
         /// What happened, for people.
         public let description: String
+        /// Whether the answer took longer than the request's `timeout`.
+        public let isTimeout: Bool
+
+        init(description: String, isTimeout: Bool = false) {
+            self.description = description
+            self.isTimeout = isTimeout
+        }
     }
 
     /// Posts a request.
@@ -39,14 +49,20 @@ public struct URLSessionTransport: Transport {
 
     private func upload(_ body: Data, _ request: URLRequest) async throws -> (Data, URLResponse?) {
         do {
-            return try await withCheckedThrowingContinuation { done in
-                let task = Self.session.uploadTask(with: request, from: body)
-                Self.answers.expect(task, done)
-                task.resume()
+            let task = Self.session.uploadTask(with: request, from: body)
+            return try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { done in
+                    Self.answers.expect(task, done)
+                    task.resume()
+                }
+            } onCancel: {
+                task.cancel()
             }
         } catch {
             let error = error as NSError
-            throw NoAnswer(description: "\(error.localizedDescription) (\(error.domain) \(error.code))")
+            throw NoAnswer(
+                description: "\(error.localizedDescription) (\(error.domain) \(error.code))",
+                isTimeout: error.code == NSURLErrorTimedOut)
         }
     }
 }

@@ -1,17 +1,15 @@
-/// The queue in memory and what brings it to the data plane: one request at a time, oldest events first.
+/// What brings stored events to the data plane: one request at a time, oldest events first.
 final class Uploader: Sendable {
     private struct State: Sendable {
-        var events: [WaitingEvent] = []
-        /// How many have come, been delivered, and been lost, since the beginning.
-        var appended = 0
-        var delivered = 0
-        var lost = 0
-        /// Up to which event, counted from the beginning, an upload was asked for.
+        var environment: DataPlaneEnvironment?
+        /// Up to which event of the store, counted from its opening, an upload was asked for.
         var target = 0
-        var sinceLastFlush = 0
+        /// How many events the store had had at the last flush.
+        var flushed = 0
         var hasFlushed = false
+        var isInForeground = false
         var isRunning = false
-        var failures = 0
+        var attempts = Attempts()
         /// The attempt under way was cut when the end had come.
         var isLastAttempt = false
         var wait: Wait?
@@ -20,10 +18,25 @@ final class Uploader: Sendable {
         var interval: Interval?
         var lastTimerId = 0
         var isClosing = false
+        var isHurried = false
         var flushWaiters: [FlushWaiter] = []
         var doneWaiters: [@Sendable () -> Void] = []
         var random: IdentifierGenerator
-        var environment: DataPlaneEnvironment?
+        /// How many bytes of events make a body that the transport likes.
+        var goodBatchBytes: Int
+
+        /// The store's counts at the end.
+        var lastCounts = EventCounts()
+        var counts: EventCounts { environment?.store.counts ?? lastCounts }
+        /// The former destination has let go of the store.
+        var isFree: Bool { environment?.isFree.isReached ?? false }
+    }
+
+    /// The failures in a row.
+    private struct Attempts: Sendable {
+        var failures = 0
+        /// The last one, for the retry headers.
+        var last: (run: Int, start: UInt64, at: Duration, reason: String, count: Int)?
     }
 
     /// No attempt is made before it is over. Noted before its timer is set, which may fire before `schedule` returns.
@@ -45,19 +58,31 @@ final class Uploader: Sendable {
         let resume: @Sendable (FlushResult) -> Void
     }
 
+    /// Why an attempt failed.
+    private struct Failure: Error {
+        /// For people.
+        let text: String
+        /// For the retry headers.
+        let reason: String
+    }
+
     /// Longer than the 10 s after which the gateway itself gives up on a slow store.
     private static let requestTimeout = Duration.seconds(30)
     private static let shortestTimeBetweenEndedWaits = Duration.seconds(10)
     private static let shutDown = FlushResult.stopped(reason: "the instance was shut down")
+    private static let unusable = FlushResult.stopped(reason: "the data plane's URL can't be used")
 
     private let state: Locked<State>
+    private let uploads = Locked<Task<Void, Never>?>(nil)
     private let endpoint: BatchEndpoint?
     private let transport: any Transport
     private let time: any TimeSource
     private let policies: [any FlushPolicy]
     private let batchBytes: Int
     private let isPerIdentity: Bool
+    private let compresses: Bool
     private let longestWait: Duration
+    private let boot: UInt64
 
     init(configuration: Configuration) {
         let isApp = configuration.lifecycleSource.isApp
@@ -67,8 +92,10 @@ final class Uploader: Sendable {
         policies = configuration.flushPolicies
         batchBytes = configuration.limits.batchBytes
         isPerIdentity = (configuration.batching ?? (isApp ? .perIdentity : .mixed)) == .perIdentity
+        compresses = configuration.gzipEnabled
         longestWait = isApp ? .seconds(300) : .seconds(60)
-        state = Locked(State(random: configuration.identifiers))
+        boot = configuration.time.bootHash
+        state = Locked(State(random: configuration.identifiers, goodBatchBytes: configuration.limits.batchBytes))
     }
 
     /// - Returns: False if another instance has it and has not closed it.
@@ -77,41 +104,56 @@ final class Uploader: Sendable {
             guard state.environment == nil || state.isClosing else { return false }
             state.environment = environment
             state.isClosing = false
+            state.target = 0
+            state.flushed = 0
             return true
         }
-        if isFree, endpoint == nil {
+        guard isFree else { return false }
+        if endpoint == nil {
             environment.diagnostics.error(
                 "The data plane's URL can't be used: it needs http:// or https:// and a host. Events wait, none is sent"
             )
         }
-        return isFree
+        environment.isFree.whenReached { [weak self] in
+            self?.askAboutBacklog()
+            self?.start()
+        }
+        return true
     }
 
-    var deliveredCount: Int { state.withLock { $0.delivered } }
-    var lostCount: Int { state.withLock { $0.lost } }
+    var settledCount: Int { state.withLock { $0.counts.settled } }
 }
 
-// MARK: - Coming in
+// MARK: - What asks for an upload
 
 extension Uploader {
-    func append(_ event: WaitingEvent) {
-        state.withLock { state in
-            state.events.append(event)
-            state.appended += 1
-            state.sinceLastFlush += 1
-        }
-    }
-
     /// Asks the policies whether to upload; sees to the timer of the shortest interval.
     func askPolicies() {
         let queue = state.withLock { state in
-            FlushQueue(
-                sinceLastFlush: state.sinceLastFlush, waiting: state.events.count, isFirst: !state.hasFlushed)
+            let counts = state.counts
+            return FlushQueue(
+                sinceLastFlush: counts.appended - state.flushed, waiting: counts.waiting, isFirst: !state.hasFlushed)
         }
         guard queue.waiting > 0 else { return }
         // All are asked: a policy may count its own questions.
         let wantsFlush = policies.map { $0.shouldFlush(queue) }.contains(true)
         if wantsFlush { upload() } else { startIntervalTimer() }
+    }
+
+    /// A return to the foreground.
+    func comeToForeground() {
+        let isFirst = state.withLock { state in
+            defer { state.isInForeground = true }
+            return !state.isInForeground
+        }
+        if isFirst { askAboutBacklog() }
+        endWait()
+    }
+
+    /// What earlier processes left waits for the first foreground, or for the first event of this process.
+    private func askAboutBacklog() {
+        let asks = state.withLock { $0.isInForeground && $0.isFree && !$0.hasFlushed && !$0.isClosing }
+        if asks { askPolicies() }
     }
 
     /// An upload that was asked for by a call.
@@ -121,7 +163,7 @@ extension Uploader {
     }
 
     /// Ends a wait after a failure, at most once in ten seconds; the next wait is as long as it would have been.
-    func endWait() {
+    private func endWait() {
         let wait = state.withLock { state -> Wait? in
             guard let wait = state.wait else { return nil }
             let now = time.continuous
@@ -138,9 +180,10 @@ extension Uploader {
     /// Everything that waits is asked for, so that no interval need end.
     private func upload() {
         let interval = state.withLock { state in
-            state.target = state.appended
-            state.sinceLastFlush = 0
-            if !state.events.isEmpty { state.hasFlushed = true }
+            let counts = state.counts
+            state.target = counts.appended
+            state.flushed = counts.appended
+            if counts.waiting > 0 { state.hasFlushed = true }
             return state.interval.take()
         }
         interval?.timer?.cancel()
@@ -151,7 +194,7 @@ extension Uploader {
         guard let shortest = policies.compactMap(\.interval).min() else { return }
         let id = state.withLock { state -> Int? in
             // What was asked for already needs no interval.
-            guard state.interval == nil, !state.isClosing, state.appended > state.target else { return nil }
+            guard state.interval == nil, !state.isClosing, state.counts.appended > state.target else { return nil }
             state.lastTimerId += 1
             state.interval = Interval(id: state.lastTimerId)
             return state.lastTimerId
@@ -173,111 +216,170 @@ extension Uploader {
 // MARK: - Going out
 
 extension Uploader {
-    /// One upload, cut from the front of the queue.
-    private struct Batch: Sendable {
-        let events: [WaitingEvent]
-        let request: TransportRequest
-    }
-
     private func start() {
-        guard endpoint != nil else {
-            resumeAll(with: .stopped(reason: "the data plane's URL can't be used"))
-            return
-        }
+        guard endpoint != nil else { return resumeAll(with: Self.unusable) }
         let starts = state.withLock { state in
-            guard !state.isRunning, state.wait == nil, state.delivered + state.lost < state.target else { return false }
+            guard !state.isRunning, state.wait == nil, state.isFree, !state.isHurried,
+                state.counts.settled < state.target
+            else { return false }
             state.isRunning = true
             return true
         }
         // Strong: what waits is delivered, also when the instance has been released meanwhile.
-        if starts { Task { await self.run() } }
+        if starts { uploads.withLock { $0 = Task { await self.run() } } }
     }
 
     private func run() async {
-        while let batch = nextBatch() {
-            let failure = await send(batch)
-            if let failure {
-                if didFail(failure) { continue }
+        while let environment = claim() {
+            let appended = environment.store.counts.appended
+            do {
+                guard let (batch, request) = try nextRequest(environment) else {
+                    if rest(ifAppended: appended) { break }
+                    continue
+                }
+                try await send(request, of: batch)
+                didDeliver(batch, environment)
+            } catch {
+                if didFail(error, environment) { continue }
                 break
             }
-            didDeliver(batch.events)
         }
         finishIfClosing()
     }
 
-    private func send(_ batch: Batch) async -> String? {
-        do {
-            let response = try await transport.post(batch.request)
-            if (200..<300).contains(response.status) {
-                // A hotel's log-in page is no acknowledgement.
-                guard response.body.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") else { return nil }
-                return "something else than a data plane answered \(response.status), with a page"
-            }
-            let text = String(decoding: response.body.prefix(100), as: UTF8.self)
-            return "the data plane answered \(response.status) \(text.split(separator: "\n").first ?? "")"
-        } catch {
-            return "no answer: \(error)"
-        }
-    }
-
-    /// What goes next; `nil`, and nothing runs any more, if nothing was asked for.
-    private func nextBatch() -> Batch? {
-        let cut = state.withLock { state -> (events: [WaitingEvent], fallbackId: String)? in
-            let wanted = state.target - state.delivered - state.lost
-            guard wanted > 0, !state.events.isEmpty, let environment = state.environment else {
+    /// Whether there is something to do; if not, nothing runs any more.
+    private func claim() -> DataPlaneEnvironment? {
+        let (environment, reached) = state.withLock { state -> (DataPlaneEnvironment?, [FlushWaiter]) in
+            let counts = state.counts
+            // Also what was evicted or damaged meanwhile counts as done.
+            let reached = state.flushWaiters.filter { $0.target <= counts.settled }
+            state.flushWaiters.removeAll { $0.target <= counts.settled }
+            guard counts.settled < state.target, !state.isHurried else {
                 state.isRunning = false
-                return nil
+                return (nil, reached)
             }
-            let count = Self.lengthOfBatch(
-                in: state.events.prefix(wanted), bytes: batchBytes, isPerIdentity: isPerIdentity)
             state.isLastAttempt = state.isClosing
-            return (Array(state.events.prefix(count)), environment.installationId)
-        }
-        guard let cut, let endpoint else { return nil }
-        let request = endpoint.request(
-            for: cut.events, anonymousId: isPerIdentity ? cut.events.first?.anonymousId : nil,
-            fallbackId: cut.fallbackId, now: time.continuous, timeout: Self.requestTimeout)
-        return Batch(events: cut.events, request: request)
-    }
-
-    /// As many as fit, at least one; of one anonymous id, if so asked.
-    private static func lengthOfBatch(
-        in events: ArraySlice<WaitingEvent>, bytes limit: Int, isPerIdentity: Bool
-    ) -> Int {
-        var size = 11  // {"batch":[]}, less the last event's comma
-        var count = 0
-        for event in events {
-            size += event.sizeInBatch
-            if count > 0, size > limit || isPerIdentity && event.anonymousId != events.first?.anonymousId { break }
-            count += 1
-        }
-        return count
-    }
-
-    private func didDeliver(_ events: [WaitingEvent]) {
-        let reached = state.withLock { state in
-            state.events.removeFirst(events.count)
-            state.delivered += events.count
-            // In here, so that who is told of the delivery finds the account up to date. It takes the core's lock, which
-            // never takes this one.
-            state.environment?.release(events.count, events.reduce(0) { $0 + $1.cost }, nil)
-            state.failures = 0
-            let done = state.delivered + state.lost
-            let reached = state.flushWaiters.filter { $0.target <= done }
-            state.flushWaiters.removeAll { $0.target <= done }
-            return reached
+            return (state.environment, reached)
         }
         for waiter in reached { waiter.resume(.delivered) }
+        return environment
+    }
+
+    /// A store that gives nothing any more, though not all is gone: it was closed. Unless something came just now.
+    ///
+    /// - Returns: Whether nothing runs any more.
+    private func rest(ifAppended appended: Int) -> Bool {
+        state.withLock { state in
+            let counts = state.counts
+            guard counts.appended == appended, counts.settled < state.target else { return false }
+            state.isRunning = false
+            return true
+        }
+    }
+
+    /// The next batch and its request; `nil` if it turned out that nothing is left.
+    private func nextRequest(
+        _ environment: DataPlaneEnvironment
+    ) throws(Failure) -> (StoredBatch, TransportRequest)? {
+        let count = state.withLock { $0.target - $0.counts.settled }
+        guard let endpoint, count > 0 else { return nil }
+        var bytes = state.withLock { $0.goodBatchBytes }
+        while true {
+            let bounds = BatchBounds(bytes: bytes, count: count, isPerIdentity: isPerIdentity)
+            let batch: StoredBatch?
+            do {
+                batch = try environment.store.nextBatch(bounds)
+            } catch {
+                throw Failure(text: "the store: \(error)", reason: "client-unknown")
+            }
+            guard let batch else { return nil }
+            let request = endpoint.request(for: batch, circumstances(of: batch, environment), compresses: compresses)
+            guard let smaller = smallerBatch(than: batch, request.body.count) else { return (batch, request) }
+            bytes = smaller
+        }
+    }
+
+    /// How large a batch should be instead, if its body is one that the transport does not like; also adapts the next.
+    private func smallerBatch(than batch: StoredBatch, _ bodyBytes: Int) -> Int? {
+        guard let preferred = transport.preferredBodyBytes else { return nil }
+        // A little less than what would have fitted.
+        let fitting = max(1, Int(Double(batch.size) * Double(preferred) * 0.9 / Double(max(bodyBytes, 1))))
+        let isTooLarge = bodyBytes > preferred && batch.events.count > 1
+        state.withLock { $0.goodBatchBytes = min(batchBytes, isTooLarge ? fitting : max($0.goodBatchBytes, fitting)) }
+        return isTooLarge ? fitting : nil
+    }
+
+    private func circumstances(
+        of batch: StoredBatch, _ environment: DataPlaneEnvironment
+    ) -> BatchEndpoint.Circumstances {
+        let now = time.continuous
+        var circumstances = BatchEndpoint.Circumstances(
+            installationId: environment.installationId, isPerIdentity: isPerIdentity, boot: boot,
+            wallMilliseconds: time.wallMilliseconds, continuous: now, timeout: Self.requestTimeout)
+        // As RudderStack's SDKs say it; of use to who reads a server's log.
+        if let last = state.withLock({ $0.attempts.last }), (last.run, last.start) == (batch.run, batch.start) {
+            circumstances.retryHeaders = [
+                "Rsa-Retry-Attempt": "\(last.count)",
+                "Rsa-Since-Last-Attempt": "\(max(0, (now - last.at).wholeMilliseconds))",
+                "Rsa-Retry-Reason": last.reason,
+            ]
+        }
+        return circumstances
+    }
+
+    private func send(_ request: TransportRequest, of batch: StoredBatch) async throws(Failure) {
+        let response: TransportResponse
+        do {
+            response = try await transport.post(request)
+        } catch {
+            let isTimeout = (error as? URLSessionTransport.NoAnswer)?.isTimeout ?? false
+            let reason = isTimeout ? "client-timeout" : "client-network"
+            throw noted(Failure(text: "no answer: \(error)", reason: reason), batch)
+        }
+        if (200..<300).contains(response.status) {
+            // A hotel's log-in page is no acknowledgement.
+            guard response.body.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") else { return }
+            let text = "something else than a data plane answered \(response.status), with a page"
+            throw noted(Failure(text: text, reason: "client-unknown"), batch)
+        }
+        let body = String(decoding: response.body.prefix(100), as: UTF8.self)
+        let text = "the data plane answered \(response.status) \(body.split(separator: "\n").first ?? "")"
+        throw noted(Failure(text: text, reason: "server-\(response.status)"), batch)
+    }
+
+    /// Remembers a failure for the retry headers.
+    private func noted(_ failure: Failure, _ batch: StoredBatch) -> Failure {
+        let now = time.continuous
+        state.withLock { state in
+            let last = state.attempts.last.flatMap { $0.run == batch.run && $0.start == batch.start ? $0.count : nil }
+            state.attempts.last = (batch.run, batch.start, now, failure.reason, (last ?? 0) + 1)
+        }
+        return failure
+    }
+
+    private func didDeliver(_ batch: StoredBatch, _ environment: DataPlaneEnvironment) {
+        do {
+            try environment.store.acknowledge(batch)
+        } catch {
+            environment.diagnostics.once(
+                "acknowledge", .error,
+                "What was delivered could not be written down; the next process may send it again", error)
+        }
+        if !environment.store.isDurable {
+            environment.didDeliverFromMemory(batch.events.count, batch.bytes.count)
+        }
+        state.withLock { $0.attempts = Attempts() }
     }
 
     /// - Returns: Whether to go on at once: the end came during the attempt, and what waits is tried once more.
-    private func didFail(_ reason: String) -> Bool {
+    private func didFail(_ failure: any Error, _ environment: DataPlaneEnvironment) -> Bool {
+        let reason = (failure as? Failure)?.text ?? "\(failure)"
         let now = time.wallMilliseconds
-        let (goesOn, wait, delay, diagnostics) = state.withLock { state in
-            let goesOn = state.isClosing && !state.isLastAttempt
+        let (goesOn, wait, delay) = state.withLock { state in
+            let goesOn = state.isClosing && !state.isLastAttempt && !state.isHurried
             state.isRunning = goesOn
-            let ceiling = min(Duration.seconds(1) * (1 << min(state.failures, 20)), longestWait)
-            state.failures += 1
+            let ceiling = min(Duration.seconds(1) * (1 << min(state.attempts.failures, 20)), longestWait)
+            state.attempts.failures += 1
             let share = Double(state.random.nextWord() >> 11) / Double(1 << 53)
             let delay = Duration.milliseconds(Int64(share * Double(ceiling.wholeMilliseconds)))
             if !state.isClosing {
@@ -285,9 +387,10 @@ extension Uploader {
                 state.wait = Wait(
                     id: state.lastTimerId, until: now.addingClamped(delay.wholeMilliseconds), reason: reason)
             }
-            return (goesOn, state.wait, delay, state.environment?.diagnostics)
+            return (goesOn, state.wait, delay)
         }
-        diagnostics?.once("upload \(reason)", .error, "An upload failed, its events are kept: \(reason)")
+        environment.diagnostics.once(
+            "upload \(reason)", .error, "An upload failed, its events are kept: \(reason)")
         guard let wait else { return goesOn }
         let timer = time.schedule(after: delay) { [weak self] in self?.endWait(wait.id) }
         let isOver = state.withLock { state in
@@ -322,12 +425,13 @@ extension Uploader {
 // MARK: - Waiting and ending
 
 extension Uploader {
-    func whenFlushed(deliveredBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void) {
+    func whenFlushed(settledBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void) {
         let result = state.withLock { state -> FlushResult? in
-            if state.lost > 0 { return Self.shutDown }
-            if state.target == deliveredBefore { return .nothingWaiting }
-            if state.delivered >= state.target { return .delivered }
-            if endpoint == nil { return .stopped(reason: "the data plane's URL can't be used") }
+            let settled = state.counts.settled
+            if state.target <= settledBefore { return .nothingWaiting }
+            if settled >= state.target { return .delivered }
+            if state.isClosing, !state.isRunning { return Self.shutDown }
+            if endpoint == nil { return Self.unusable }
             if let wait = state.wait { return .waiting(until: wait.until, reason: wait.reason) }
             state.flushWaiters.append(FlushWaiter(target: state.target, resume: resume))
             return nil
@@ -335,11 +439,11 @@ extension Uploader {
         if let result { resume(result) }
     }
 
-    /// The last upload; what it can't deliver is lost.
+    /// The last upload; what it can't deliver stays in the store.
     func close() {
         let (wait, interval) = state.withLock { state in
             state.isClosing = true
-            state.target = state.appended
+            state.target = state.counts.appended
             return (state.wait.take(), state.interval.take())
         }
         wait?.timer?.cancel()
@@ -348,9 +452,21 @@ extension Uploader {
         if !state.withLock({ $0.isRunning }) { finishIfClosing() }
     }
 
+    /// Another instance waits for the store: no upload begins any more. The one under way has half a second; then it is
+    /// broken off, and its batch may arrive twice.
+    func hurry() {
+        let isRunning = state.withLock { state in
+            state.isHurried = true
+            return state.isRunning
+        }
+        guard isRunning else { return }
+        let timer = time.schedule(after: .milliseconds(500)) { [weak self] in self?.uploads.withLock { $0 }?.cancel() }
+        whenDone { timer.cancel() }
+    }
+
     func whenDone(_ action: @escaping @Sendable () -> Void) {
         let isDone = state.withLock { state in
-            let isDone = state.isClosing && !state.isRunning && state.events.isEmpty
+            let isDone = state.isClosing && !state.isRunning
             if !isDone { state.doneWaiters.append(action) }
             return isDone
         }
@@ -358,23 +474,17 @@ extension Uploader {
     }
 
     private func finishIfClosing() {
-        let ended = state.withLock { state -> (lost: [WaitingEvent], waiters: [@Sendable () -> Void], State)? in
+        let waiters = state.withLock { state -> [@Sendable () -> Void]? in
             guard state.isClosing, !state.isRunning else { return nil }
-            let lost = state.events
-            state.events = []
-            state.lost += lost.count
             defer {
                 state.doneWaiters = []
+                state.lastCounts = state.counts
                 // It holds the instance's core, which holds this destination.
                 state.environment = nil
             }
-            return (lost, state.doneWaiters, state)
+            return state.doneWaiters
         }
-        guard let (lost, waiters, state) = ended else { return }
-        if !lost.isEmpty {
-            state.environment?.diagnostics.error("\(lost.count) events were not delivered before the shutdown")
-            state.environment?.release(lost.count, lost.reduce(0) { $0 + $1.cost }, .undelivered)
-        }
+        guard let waiters else { return }
         resumeAll(with: Self.shutDown)
         for waiter in waiters { waiter() }
     }

@@ -4,6 +4,8 @@
 /// before the two closing braces, and the rest is never encoded again.
 struct EncodedEvent: Sendable {
     private(set) var bytes: [UInt8]
+    /// Where the anonymous id's text lies, escaped; empty if there is none.
+    let anonymousId: Range<Int>
     /// How many values became `null`: numbers that are not finite, and what lay too deep.
     let nonFiniteCount: Int
     let tooDeepCount: Int
@@ -11,7 +13,7 @@ struct EncodedEvent: Sendable {
     init(_ event: borrowing Event, channel: Channel) {
         var writer = JSONWriter()
         writer.bytes.reserveCapacity(512)
-        writer.write(event, channel: channel)
+        anonymousId = writer.write(event, channel: channel)
         bytes = writer.bytes
         nonFiniteCount = writer.nonFiniteCount
         tooDeepCount = writer.tooDeepCount
@@ -31,7 +33,8 @@ struct EncodedEvent: Sendable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func write(_ event: borrowing Event, channel: Channel) {
+    /// - Returns: Where the anonymous id's text lies.
+    fileprivate mutating func write(_ event: borrowing Event, channel: Channel) -> Range<Int> {
         enter()
         raw("{\"type\":")
         write(event.kind.rawValue)
@@ -41,7 +44,10 @@ extension JSONWriter {
         writeTimestamp(event.moment.wallMilliseconds)
         raw(",\"channel\":")
         write(channel.rawValue)
+        let start = bytes.count
         writeMember(",\"anonymousId\":", event.anonymousId)
+        // Without the key before it and the quotes around it.
+        let anonymousId = bytes.count == start ? 0..<0 : start + 16..<bytes.count - 1
         writeMember(",\"userId\":", event.userId)
         writeMember(",\"event\":", event.name)
         writeMember(",\"groupId\":", event.groupId)
@@ -64,6 +70,7 @@ extension JSONWriter {
         write(event.context)
         raw("}")
         leave()
+        return anonymousId
     }
 
     private mutating func writeMember(_ prefix: StaticString, _ text: String?) {

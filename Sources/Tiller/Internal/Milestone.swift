@@ -7,6 +7,13 @@ final class Milestone: Sendable {
 
     private let state = Locked(State())
 
+    /// One that lies behind already.
+    static var reached: Milestone {
+        let milestone = Milestone()
+        milestone.reach()
+        return milestone
+    }
+
     var isReached: Bool { state.withLock { $0.isReached } }
 
     func reach() {

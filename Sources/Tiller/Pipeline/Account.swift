@@ -1,6 +1,7 @@
 /// What became of the events of one process's instance.
 ///
-/// `recorded = inMemory + delivered + dropped`, at every moment.
+/// `recorded = inMemory + stored + delivered + dropped`, at every moment. What becomes of stored events is the store's to
+/// tell, over all processes.
 package struct Account: Sendable, Hashable {
     /// Why an event went no further.
     package enum Reason: Sendable, Hashable {
@@ -12,21 +13,25 @@ package struct Account: Sendable, Hashable {
         case invalid
         /// There was no room in memory at the call.
         case queueFull
-        /// The instance was shut down before a data plane took it.
+        /// The instance was shut down before a data plane took it, and there was nowhere to keep it.
         case undelivered
+        /// The instance was shut down, and the store had not taken it.
+        case notStored
     }
 
     /// Event calls that the instance took or refused, without those after `shutdown`.
     package internal(set) var recorded = 0
-    /// Left the pipeline and were taken by the data plane (or, without one, by the other destinations' queues).
+    /// Written to the disk.
+    package internal(set) var stored = 0
+    /// Where nothing is written to a disk: taken by the data plane (or, without one, by the other destinations' queues).
     package internal(set) var delivered = 0
     /// What was dropped, by reason.
     package internal(set) var dropped: [Reason: Int] = [:]
     /// What destinations dropped for themselves, by the destination's name: their own plugins, and full queues.
     package internal(set) var droppedByDestination: [String: Int] = [:]
 
-    /// Between the call and the data plane.
-    package var inMemory: Int { recorded - delivered - droppedInAll }
+    /// Between the call and the disk or, where there is none, the data plane.
+    package var inMemory: Int { recorded - stored - delivered - droppedInAll }
     /// The sum over all reasons.
     package var droppedInAll: Int { dropped.values.reduce(0, +) }
 }

@@ -264,6 +264,12 @@ extension Core {
         if let reason { account.dropped[reason, default: 0] += count } else { account.delivered += count }
     }
 
+    /// Events were written to the disk.
+    mutating func didStore(count: Int, bytes: Int) {
+        memory.release(count: count, bytes: bytes)
+        account.stored += count
+    }
+
     mutating func correctMemory(by bytes: Int) { memory.correct(by: bytes) }
 
     mutating func countDrops(_ count: Int, by destination: String) {

@@ -1,5 +1,5 @@
-/// The data plane's side of the pipeline's last step. Internal: its append is part of the pipeline, on whose executor
-/// every method is called, so none of them may wait.
+/// The data plane's side of the pipeline's last step, which stores the events for it. Internal: its part is done on the
+/// pipeline's own executor, so none of its methods may wait.
 protocol DataPlaneDestination: DestinationPlugin {
     /// The channel that its events are encoded with.
     var channel: Channel { get }
@@ -9,11 +9,14 @@ protocol DataPlaneDestination: DestinationPlugin {
     /// - Returns: False if another instance has it.
     func attach(to environment: DataPlaneEnvironment) -> Bool
 
-    /// Takes an event over; what it costs in memory is given back by `DataPlaneEnvironment.release`.
-    func take(_ encoded: EncodedEvent, of event: Event)
+    /// After each stored chunk in which an event came: the moment to ask flush policies.
+    func didStoreChunk()
 
-    /// After each chunk of the road in which something came: the moment to ask flush policies.
-    func didTakeChunk()
+    /// Runs an action after `teardown`, when the last upload is over.
+    func whenDone(_ action: @escaping @Sendable () -> Void)
+
+    /// Another instance waits for the store: no upload begins any more, and the one under way is broken off if it lasts.
+    func hurry()
 }
 
 /// What a data-plane destination needs of its instance.
@@ -21,6 +24,10 @@ struct DataPlaneEnvironment: Sendable {
     let diagnostics: Diagnostics
     /// A random id of this installation, for the `AnonymousId` header where no event's own id serves.
     let installationId: String
-    /// Events have left memory: delivered, or dropped for a reason.
-    let release: @Sendable (_ count: Int, _ bytes: Int, _ reason: Account.Reason?) -> Void
+    /// Where the events wait.
+    let store: any EventStore
+    /// The destination that had its place before is done with the store.
+    let isFree: Milestone
+    /// Events were delivered, which the store kept in memory until now.
+    let didDeliverFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
 }

@@ -11,7 +11,7 @@ final class Engine: Sendable {
     private let pipeline: Pipeline
     private let executor = DispatchQueue(label: "tiller.pipeline")
     private static let executorKey = DispatchSpecificKey<ObjectIdentifier>()
-    private let store: any StateStore
+    private let store: any EventStore
     private let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
     private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
@@ -19,6 +19,8 @@ final class Engine: Sendable {
     let closed = Milestone()
     /// Every destination beside the data plane has handled its last event and has been torn down.
     let drained = Milestone()
+    /// The last upload is over, and the store is closed.
+    let finished = Milestone()
     /// Its last upload goes on after the pipeline's end.
     private let formerDataPlane = Locked<RudderStackDestination?>(nil)
     private let weakHandle = Locked(WeakHandle())
@@ -167,7 +169,9 @@ extension Engine {
     private static let installationKey = "tiller.installation"
 
     /// The environment holds the core, so that the last upload of a released instance is still accounted for.
-    func dataPlaneEnvironment() -> DataPlaneEnvironment {
+    ///
+    /// - Parameter isFree: Reached when what had the place before is done with the store.
+    func dataPlaneEnvironment(isFree: Milestone) -> DataPlaneEnvironment {
         let stored = store.load(Self.installationKey)
         var installationId = core.withLock { $0.makeId() }
         if case .value(let value) = stored, let id = value["id"]?.string {
@@ -176,9 +180,10 @@ extension Engine {
             let change = StateChange(key: Self.installationKey, changes: ["id": .string(installationId)])
             finish(core.withLock { $0.save([change]) })
         }
-        return DataPlaneEnvironment(diagnostics: diagnostics, installationId: installationId) {
-            [core] count, bytes, reason in
-            core.withLock { $0.release(count: count, bytes: bytes, as: reason) }
+        return DataPlaneEnvironment(
+            diagnostics: diagnostics, installationId: installationId, store: store, isFree: isFree
+        ) { [core] count, bytes in
+            core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
         }
     }
 
@@ -224,7 +229,10 @@ extension Engine {
         // On the pipeline's own executor it would wait for itself.
         guard DispatchQueue.getSpecific(key: Self.executorKey) != ObjectIdentifier(self) else { return }
         let stored = DispatchSemaphore(value: 0)
-        whenPassed { stored.signal() }
+        whenPassed { [store] in
+            store.sync()
+            stored.signal()
+        }
         let bound = configuration.limits.noticeWait
         // What is late is stored late.
         _ = stored.wait(timeout: .now() + .milliseconds(Int(clamping: bound.wholeMilliseconds)))
@@ -265,6 +273,10 @@ extension Engine {
     /// A plugin's removal has passed the road.
     func letGo(of plugin: any Plugin) { _ = core.withLock { $0.letGo(of: plugin) } }
 
+    func didStore(count: Int, bytes: Int) {
+        if count > 0 { core.withLock { $0.didStore(count: count, bytes: bytes) } }
+    }
+
     func correctMemory(by bytes: Int) {
         if bytes != 0 { core.withLock { $0.correctMemory(by: bytes) } }
     }
@@ -302,6 +314,28 @@ extension Engine {
         _ = core.withLock { $0.dismantle() }
         closed.reach()
     }
+
+    /// The last upload is over: what was kept in memory only is lost.
+    func finish() {
+        let waiting = store.counts.waiting
+        if waiting > 0, !store.isDurable {
+            diagnostics.error("\(waiting) events were not delivered before the shutdown")
+            core.withLock { $0.release(count: $0.account.inMemory, bytes: 0, as: .undelivered) }
+        }
+        store.close()
+        finished.reach()
+    }
+
+    /// How many events the data plane has not got: those that wait, and those that were lost for that.
+    var undeliveredCount: Int {
+        let account = account
+        let lost = account.dropped[.undelivered, default: 0] + account.dropped[.notStored, default: 0]
+        // In a store in memory they are in memory.
+        return account.inMemory + lost + (store.isDurable ? store.counts.waiting : 0)
+    }
+
+    /// Whether everything that has passed the pipeline is on the disk.
+    var isStored: Bool { store.isDurable && pipeline.hasStoredAll }
 
     /// The data plane, also after the end.
     var dataPlane: RudderStackDestination? {

@@ -10,13 +10,15 @@ final class Pipeline: Sendable {
     private let runners = Locked<[DestinationRunner]>([])
     /// Removed, and not done yet.
     private let closing = Locked<[DestinationRunner]>([])
-    /// State that a store would not take yet.
-    private let unsaved = Locked<[StateChange]>([])
+    /// What had the data plane's place last, and is done with the store when this is reached.
+    private let isStoreFree = Locked(Milestone.reached)
+    /// What the store would not take yet: the disk is full, for instance.
+    private let unwritten = Locked(Unwritten())
     private let limits: Limits
-    private let store: any StateStore
+    private let store: any EventStore
     private let diagnostics: Diagnostics
 
-    init(limits: Limits, store: any StateStore, diagnostics: Diagnostics) {
+    init(limits: Limits, store: any EventStore, diagnostics: Diagnostics) {
         self.limits = limits
         self.store = store
         self.diagnostics = diagnostics
@@ -30,12 +32,24 @@ final class Pipeline: Sendable {
 
         enum Item: Sendable {
             case survivor(Survivor)
+            /// State without an event.
+            case state([StateChange])
             case reset(ResetOptions)
             case flush
         }
 
-        /// State in the order of the road: it is stored before the events are handed on.
+        /// State that was saved since the last survivor: it is stored in one record with the next one.
         var changes: [StateChange] = []
+
+        mutating func takeChanges() -> [StateChange] {
+            defer { changes = [] }
+            return changes
+        }
+
+        /// Nothing follows with which they could be stored.
+        mutating func closeChanges() {
+            if !changes.isEmpty { items.append(.state(takeChanges())) }
+        }
 
         mutating func release(_ event: Event, as reason: Account.Reason) {
             let sum = releases[reason, default: (0, 0)]
@@ -47,6 +61,16 @@ final class Pipeline: Sendable {
     private struct Survivor: Sendable {
         var event: Event
         var encoded: EncodedEvent?
+        /// The state that changed with it, and with what was dropped before it.
+        var changes: [StateChange]
+    }
+
+    fileprivate struct Unwritten: Sendable {
+        var records: [StoreRecord] = []
+        /// What the events among them cost in memory, in order.
+        var costs: [Int] = []
+        /// When it is tried again.
+        var timer: CancellationToken?
     }
 
     /// Runs a chunk of the road, in order.
@@ -61,9 +85,11 @@ final class Pipeline: Sendable {
             case .event(let event): pass(event, into: &chunk, keeping: contextKeys, in: analytics)
             case .reset(let options):
                 for plugin in orderedPlugins { plugin.reset(options) }
+                chunk.closeChanges()
                 chunk.items.append(.reset(options))
             case .flush:
                 for plugin in orderedPlugins { plugin.flush() }
+                chunk.closeChanges()
                 chunk.items.append(.flush)
             case .add(let plugin):
                 handOn(&chunk, engine)
@@ -77,7 +103,7 @@ final class Pipeline: Sendable {
                 if throughDestinations { passBarrier(action) } else { action() }
             case .close:
                 handOn(&chunk, engine)
-                close { engine.drained.reach() }
+                close(engine) { engine.drained.reach() }
                 engine.didClose()
             }
         }
@@ -117,7 +143,7 @@ extension Pipeline {
             chunk.release(event, as: .invalid)
             return
         }
-        var survivor = Survivor(event: event)
+        var survivor = Survivor(event: event, encoded: nil, changes: [])
         if let dataPlane = dataPlane.withLock({ $0 }) {
             guard let encoded = encode(event, for: dataPlane) else {
                 chunk.release(event, as: .tooLarge)
@@ -125,6 +151,7 @@ extension Pipeline {
             }
             survivor.encoded = encoded
         }
+        survivor.changes = chunk.takeChanges()
         chunk.items.append(.survivor(survivor))
     }
 
@@ -174,8 +201,8 @@ extension Pipeline {
 extension Pipeline {
     private func handOn(_ chunk: inout Chunk, _ engine: Engine) {
         for (reason, sum) in chunk.releases { engine.release(count: sum.count, bytes: sum.bytes, as: reason) }
+        chunk.closeChanges()
         seal(&chunk, engine)
-        save(chunk.changes)
         deliver(chunk.items, engine)
         chunk = Chunk()
     }
@@ -189,7 +216,7 @@ extension Pipeline {
                 guard case .survivor(var survivor) = chunk.items[index] else { continue }
                 let seal = core.seal(&survivor.event)
                 for (key, value) in seal.additions { survivor.encoded?.splice(key, value) }
-                chunk.changes.merge(seal.changes)
+                survivor.changes.merge(seal.changes)
                 chunk.items[index] = .survivor(survivor)
                 aftermaths.append(seal.aftermath)
             }
@@ -197,85 +224,178 @@ extension Pipeline {
         }
     }
 
-    /// State is stored before the events that were decided by it (S20). What a store refuses is kept and tried again with
-    /// the next change.
-    private func save(_ changes: [StateChange]) {
-        guard store.isOwned else { return }
-        let all = unsaved.withLock { unsaved in
-            unsaved.merge(changes)
-            return unsaved
-        }
-        guard !all.isEmpty else { return }
-        do {
-            try store.save(all)
-            unsaved.withLock { $0 = [] }
-        } catch {
-            diagnostics.once("save", .error, "The state could not be stored; it is kept in memory", error)
-        }
-    }
-
     private func deliver(_ items: [Chunk.Item], _ engine: Engine) {
         guard !items.isEmpty else { return }
-        if let dataPlane = dataPlane.withLock({ $0 }) {
-            let growth = items.reduce(0) { $0 + hand($1, to: dataPlane, engine) }
-            engine.correctMemory(by: growth)
-            if items.contains(where: { if case .survivor = $0 { true } else { false } }) { dataPlane.didTakeChunk() }
-        } else {
-            let events = items.compactMap { if case .survivor(let survivor) = $0 { survivor.event } else { nil } }
-            engine.release(count: events.count, bytes: events.reduce(0) { $0 + $1.cost }, as: nil)
-        }
-        let runners = runners.withLock { $0 }
-        guard !runners.isEmpty else { return }
-        let handed = items.map { item in
+        let dataPlane = dataPlane.withLock { $0 }
+        let eventsBefore = store.counts.appended
+        var batch = Unwritten()
+        var passed: (count: Int, bytes: Int) = (0, 0)
+        for item in items {
             switch item {
-            case .survivor(let survivor): DestinationItem.event(survivor.event)
-            case .reset(let options): DestinationItem.reset(options)
-            case .flush: DestinationItem.flush
+            case .survivor(let survivor):
+                if let dataPlane {
+                    take(survivor, for: dataPlane, into: &batch, engine)
+                } else {
+                    passed = (passed.count + 1, passed.bytes + survivor.event.cost)
+                    batch.addState(survivor.changes)
+                }
+            case .state(let changes): batch.addState(changes)
+            case .reset(let options):
+                write(&batch, engine)
+                dataPlane?.ownPlugins.reset(options)
+                dataPlane?.reset(options)
+            case .flush:
+                write(&batch, engine)
+                dataPlane?.ownPlugins.flush()
+                dataPlane?.flush()
             }
         }
-        for runner in runners { runner.take(handed) }
+        write(&batch, engine)
+        engine.release(count: passed.count, bytes: passed.bytes, as: nil)
+        if store.counts.appended > eventsBefore { dataPlane?.didStoreChunk() }
+        handToRunners(items)
     }
 
-    /// - Returns: By how many bytes the item is larger than was estimated at the call.
-    private func hand(_ item: Chunk.Item, to dataPlane: any DataPlaneDestination, _ engine: Engine) -> Int {
-        switch item {
-        case .survivor(let survivor):
-            guard let encoded = survivor.encoded else { return 0 }
-            guard dataPlane.ownPlugins.isEmpty else {
-                return handThroughOwnPlugins(survivor.event, to: dataPlane, engine)
+    private func handToRunners(_ items: [Chunk.Item]) {
+        let runners = runners.withLock { $0 }
+        guard !runners.isEmpty else { return }
+        let handed = items.compactMap { item -> DestinationItem? in
+            switch item {
+            case .survivor(let survivor): .event(survivor.event)
+            case .state: nil
+            case .reset(let options): .reset(options)
+            case .flush: .flush
             }
-            dataPlane.take(encoded, of: survivor.event)
-            return encoded.bytes.count - survivor.event.cost
-        case .reset(let options):
-            dataPlane.ownPlugins.reset(options)
-            dataPlane.reset(options)
-        case .flush:
-            dataPlane.ownPlugins.flush()
-            dataPlane.flush()
         }
-        return 0
+        if !handed.isEmpty { for runner in runners { runner.take(handed) } }
+    }
+
+    private func take(
+        _ survivor: Survivor, for dataPlane: any DataPlaneDestination, into batch: inout Unwritten, _ engine: Engine
+    ) {
+        let cost = survivor.event.cost
+        guard !dataPlane.ownPlugins.isEmpty else {
+            if let encoded = survivor.encoded {
+                batch.add(encoded, of: survivor.event, cost: cost, with: survivor.changes)
+            } else {
+                batch.addState(survivor.changes)
+            }
+            return
+        }
+        switch throughOwnPlugins(survivor.event, of: dataPlane, engine) {
+        case .success(let (event, encoded)): batch.add(encoded, of: event, cost: cost, with: survivor.changes)
+        case .failure(let drop):
+            engine.release(count: 1, bytes: cost, as: drop.reason)
+            batch.addState(survivor.changes)
+        }
+    }
+
+    private struct Drop: Error {
+        let reason: Account.Reason
     }
 
     /// They come after the seal, so that what they drop spends no mark; what they leave must still be an event that the
     /// data plane takes.
-    private func handThroughOwnPlugins(
-        _ sealed: Event, to dataPlane: any DataPlaneDestination, _ engine: Engine
-    ) -> Int {
+    private func throughOwnPlugins(
+        _ sealed: Event, of dataPlane: any DataPlaneDestination, _ engine: Engine
+    ) -> Result<(Event, EncodedEvent), Drop> {
         let own = dataPlane.ownPlugins
         guard var event = own.process(sealed, keeping: engine.contextKeys, in: engine.makeHandle()) else {
-            engine.release(count: 1, bytes: sealed.cost, as: .plugin(String(describing: type(of: dataPlane))))
-            return 0
+            return .failure(Drop(reason: .plugin(String(describing: type(of: dataPlane)))))
         }
-        guard restoreIdentity(of: &event) else {
-            engine.release(count: 1, bytes: sealed.cost, as: .invalid)
-            return 0
+        guard restoreIdentity(of: &event) else { return .failure(Drop(reason: .invalid)) }
+        guard let encoded = encode(event, for: dataPlane) else { return .failure(Drop(reason: .tooLarge)) }
+        return .success((event, encoded))
+    }
+}
+
+// MARK: - Storing
+
+extension Pipeline {
+    /// Stores what waits to be stored, then the new: state in one record with the event that it belongs to.
+    ///
+    /// What a store refuses stays in memory, where it counts against the bound, and is tried again with the next chunk and
+    /// every few seconds.
+    private func write(_ batch: inout Unwritten, _ engine: Engine) {
+        let all = unwritten.withLock { unwritten in
+            unwritten.records += batch.records
+            unwritten.costs += batch.costs
+            return unwritten
         }
-        guard let encoded = encode(event, for: dataPlane) else {
-            engine.release(count: 1, bytes: sealed.cost, as: .tooLarge)
-            return 0
+        batch = Unwritten()
+        guard !all.records.isEmpty else { return }
+        let (stored, failure) = store.append(all.records)
+        let events = all.records.prefix(stored).count { $0.event != nil }
+        let rest = unwritten.withLock { unwritten in
+            unwritten.records.removeFirst(stored)
+            unwritten.costs.removeFirst(events)
+            return unwritten
         }
-        dataPlane.take(encoded, of: event)
-        return encoded.bytes.count - sealed.cost
+        let cost = all.costs.prefix(events).reduce(0, +)
+        if store.isDurable {
+            engine.didStore(count: events, bytes: cost)
+        } else {
+            // From now on they cost what they are.
+            let bytes = all.records.prefix(stored).reduce(0) { $0 + ($1.event?.bytes.count ?? 0) }
+            engine.correctMemory(by: bytes - cost)
+        }
+        guard let failure else { return }
+        diagnostics.once("store", .error, "Events and state can't be stored; they wait in memory", failure)
+        if rest.timer == nil { tryAgain(engine) }
+    }
+
+    private static let timeBetweenTries = Duration.seconds(5)
+
+    private func tryAgain(_ engine: Engine) {
+        let timer = engine.configuration.time.schedule(after: Self.timeBetweenTries) { [weak engine] in
+            engine?.whenPassed { [weak engine, weak self] in
+                guard let self, let engine else { return }
+                self.unwritten.withLock { $0.timer = nil }
+                var nothingNew = Unwritten()
+                let before = self.store.counts.appended
+                self.write(&nothingNew, engine)
+                if self.store.counts.appended > before { self.dataPlane.withLock { $0 }?.didStoreChunk() }
+            }
+        }
+        unwritten.withLock { $0.timer = timer }
+    }
+
+    /// What is still not stored at the end is given up.
+    private func giveUpUnwritten(_ engine: Engine) {
+        var nothingNew = Unwritten()
+        write(&nothingNew, engine)
+        let rest = unwritten.withLock { unwritten in
+            defer { unwritten = Unwritten() }
+            return unwritten
+        }
+        rest.timer?.cancel()
+        guard !rest.costs.isEmpty else { return }
+        diagnostics.error("\(rest.costs.count) events could not be stored before the shutdown")
+        engine.release(count: rest.costs.count, bytes: rest.costs.reduce(0, +), as: .notStored)
+    }
+
+    /// Whether everything that passed is in the store.
+    var hasStoredAll: Bool { unwritten.withLock { $0.records.isEmpty } }
+}
+
+extension Pipeline.Unwritten {
+    fileprivate mutating func add(
+        _ encoded: EncodedEvent, of event: Event, cost: Int, with changes: [StateChange]
+    ) {
+        let content = StoreRecord.Content(
+            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment)
+        records.append(StoreRecord(event: content, changes: changes))
+        costs.append(cost)
+    }
+
+    /// Neighbouring state is one record.
+    fileprivate mutating func addState(_ changes: [StateChange]) {
+        if changes.isEmpty { return }
+        if let last = records.last, last.event == nil {
+            records[records.count - 1].changes.merge(changes)
+        } else {
+            records.append(StoreRecord(event: nil, changes: changes))
+        }
     }
 }
 
@@ -284,7 +404,8 @@ extension Pipeline {
 extension Pipeline {
     private func add(_ plugin: any Plugin, in engine: Engine) {
         if let destination = plugin as? any DataPlaneDestination {
-            guard destination.attach(to: engine.dataPlaneEnvironment()) else {
+            let isFree = isStoreFree.withLock { $0 }
+            guard destination.attach(to: engine.dataPlaneEnvironment(isFree: isFree)) else {
                 diagnostics.error("A data-plane destination that another instance uses was added; it gets no events")
                 return
             }
@@ -318,6 +439,11 @@ extension Pipeline {
             return present.take()
         }) {
             removed.ownPlugins.detach()
+            let isFree = Milestone()
+            isStoreFree.withLock { $0 = isFree }
+            plugin.teardown()
+            removed.whenDone { isFree.reach() }
+            return
         }
         stages.withLock { stages in
             for stage in stages.keys { stages[stage]?.removeAll { $0 === plugin } }
@@ -341,16 +467,22 @@ extension Pipeline {
     }
 
     /// - Parameter drained: Run when every destination has handled its last event and has been torn down.
-    private func close(_ drained: @escaping @Sendable () -> Void) {
+    private func close(_ engine: Engine, _ drained: @escaping @Sendable () -> Void) {
         passBarrier(after: .close, drained)
         runners.withLock { $0 = [] }
         let plugins = orderedPlugins
         stages.withLock { $0 = [:] }
         for plugin in plugins { plugin.teardown() }
+        giveUpUnwritten(engine)
+        store.endWriting()
+        let isFree = isStoreFree.withLock { $0 }
         if let dataPlane = dataPlane.withLock({ $0.take() }) {
             dataPlane.ownPlugins.detach()
+            store.whenWanted { dataPlane.hurry() }
             dataPlane.teardown()
+            dataPlane.whenDone { isFree.whenReached { engine.finish() } }
+        } else {
+            isFree.whenReached { engine.finish() }
         }
-        store.close()
     }
 }

@@ -23,12 +23,15 @@ enum SystemFile {
         case system(operation: String, path: String, code: Int32)
         case folder(path: String, reason: String)
         case foreignOwner(path: String)
+        /// There is no such file.
+        case missing(path: String)
 
         var description: String {
             switch self {
             case .system(let operation, let path, let code): "\(operation) \(path): \(String(cString: strerror(code)))"
             case .folder(let path, let reason): "make \(path): \(reason)"
             case .foreignOwner(let path): "\(path) belongs to another user"
+            case .missing(let path): "\(path) is not there"
             }
         }
     }
@@ -55,23 +58,35 @@ enum SystemFile {
         }
     }
 
-    /// Makes a file, or empties it, and writes it whole; readable for its owner only.
+    /// Makes a file, or empties it, and writes it whole, onto the disk itself; readable for its owner only.
     static func store(_ bytes: [UInt8], at path: String) throws {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        try withFile(path, O_WRONLY | O_CREAT | O_TRUNC) { descriptor in
+            try write(bytes[...], to: descriptor, path)
+            guard fdatasync(descriptor) == 0 else { throw failure("sync", path) }
+        }
+    }
+
+    /// Replaces bytes in a file, which is made if it is not there.
+    static func overwrite(_ bytes: [UInt8], at path: String, offset: Int) throws {
+        try withFile(path, O_WRONLY | O_CREAT) { descriptor in
+            guard lseek(descriptor, off_t(offset), SEEK_SET) >= 0 else { throw failure("seek", path) }
+            try write(bytes[...], to: descriptor, path)
+        }
+    }
+
+    /// Brings a file or a folder to the disk itself.
+    static func sync(_ path: String) throws {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw failure("open", path) }
+        defer { release(descriptor) }
+        guard fsync(descriptor) == 0 else { throw failure("sync", path) }
+    }
+
+    private static func withFile(_ path: String, _ flags: Int32, _ body: (Int32) throws -> Void) throws {
+        let descriptor = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw failure("open", path) }
         do {
-            try bytes.withUnsafeBytes { buffer in
-                var offset = 0
-                while offset < buffer.count {
-                    let rest = UnsafeRawBufferPointer(rebasing: buffer[offset...])
-                    let count = write(descriptor, rest.baseAddress, rest.count)
-                    if count > 0 {
-                        offset += count
-                    } else if errno != EINTR {
-                        throw failure("write", path)
-                    }
-                }
-            }
+            try body(descriptor)
         } catch {
             release(descriptor)
             throw error
@@ -79,8 +94,76 @@ enum SystemFile {
         guard close(descriptor) == 0 else { throw failure("close", path) }
     }
 
+    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32, _ path: String) throws {
+        try bytes.withUnsafeBytes { buffer in
+            var offset = 0
+            while offset < buffer.count {
+                let rest = UnsafeRawBufferPointer(rebasing: buffer[offset...])
+                let count = systemWrite(descriptor, rest.baseAddress, rest.count)
+                if count > 0 {
+                    offset += count
+                } else if errno != EINTR {
+                    throw failure("write", path)
+                }
+            }
+        }
+    }
+
+    /// Part of a file.
+    ///
+    /// - Returns: Fewer bytes than asked for at its end; `nil` if there is no such file.
+    static func contents(of path: String, from offset: Int, count: Int) throws -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
+            throw failure("open", path)
+        }
+        defer { release(descriptor) }
+        var failed: Failure?
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while filled < count {
+                let rest = UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[filled...])
+                let got = pread(descriptor, rest.baseAddress, rest.count, off_t(offset + filled))
+                if got > 0 {
+                    filled += got
+                } else if got == 0 {
+                    return
+                } else if errno != EINTR {
+                    failed = failure("read", path)
+                    return
+                }
+            }
+        }
+        if let failed { throw failed }
+        return bytes
+    }
+
+    /// What is in a folder: names with their sizes in bytes.
+    static func list(_ folder: String) throws -> [(name: String, size: Int)] {
+        guard let directory = opendir(folder) else { throw failure("open", folder) }
+        defer { closedir(directory) }
+        var found: [(name: String, size: Int)] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                name.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: name.pointee)) {
+                    String(cString: $0)
+                }
+            }
+            var status = stat()
+            guard lstat(folder + "/" + name, &status) == 0 else { continue }  // it went meanwhile
+            found.append((name, Int(status.st_size)))
+        }
+        return found
+    }
+
+    /// Removes a file; one that is not there is no failure.
+    static func remove(_ path: String) throws {
+        guard unlink(path) == 0 || errno == ENOENT else { throw failure("remove", path) }
+    }
+
     static func move(_ path: String, to newPath: String) throws {
-        guard rename(path, newPath) == 0 else { throw failure("rename", path) }
+        guard rename(path, newPath) != 0 else { return }
+        throw errno == ENOENT ? Failure.missing(path: path) : failure("rename", path)
     }
 
     /// A folder for its owner only, made with what is missing above it; one of another user is refused.
@@ -115,7 +198,54 @@ enum SystemFile {
 
     static func release(_ descriptor: Int32) { _ = close(descriptor) }
 
+    /// Here because a method of the same name hides the system's.
+    private static func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
+        #if canImport(Darwin)
+        Darwin.write(descriptor, bytes, count)
+        #elseif canImport(Glibc)
+        Glibc.write(descriptor, bytes, count)
+        #elseif canImport(Musl)
+        Musl.write(descriptor, bytes, count)
+        #elseif canImport(Android)
+        Android.write(descriptor, bytes, count)
+        #endif
+    }
+
+    #if canImport(Darwin)
+    /// `fcntl(F_FULLFSYNC)` waits for the drive itself and takes tens of milliseconds; this waits for the transfer.
+    private static func fdatasync(_ descriptor: Int32) -> Int32 { fsync(descriptor) }
+    #endif
+
     private static func failure(_ operation: String, _ path: String) -> Failure {
         .system(operation: operation, path: path, code: errno)
+    }
+}
+
+extension SystemFile {
+    /// A new file that is only appended to.
+    struct Appender: Sendable {
+        let path: String
+        private let descriptor: Int32
+
+        /// Makes the file.
+        ///
+        /// - Throws: Why not, also if there is a file of that name.
+        init(creating path: String) throws {
+            descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            guard descriptor >= 0 else { throw failure("make", path) }
+            self.path = path
+        }
+
+        func append(_ bytes: ArraySlice<UInt8>) throws { try SystemFile.write(bytes, to: descriptor, path) }
+
+        func truncate(to size: Int) throws {
+            guard ftruncate(descriptor, off_t(size)) == 0 else { throw failure("cut", path) }
+        }
+
+        func sync() throws {
+            guard fdatasync(descriptor) == 0 else { throw failure("sync", path) }
+        }
+
+        func close() { release(descriptor) }
     }
 }

@@ -2,22 +2,23 @@ import Foundation
 
 extension Configuration {
     /// The store that the configuration asks for; memory, with an error, where it can't be had.
-    func makeStore(_ diagnostics: Diagnostics) -> any StateStore {
+    func makeStore(_ diagnostics: Diagnostics) -> any EventStore {
         switch storage {
-        case .memory: return MemoryStateStore()
-        case .custom(let store): return store
+        case .memory: return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
+        case .custom(let store):
+            return store as? any EventStore ?? MemoryEventStore(state: store, diagnostics: diagnostics)
         case .folder(let url): return openStore(below: url.path, diagnostics)
         case .automatic:
             guard let base = StorageLocation.automatic() else {
-                diagnostics.warn("No folder to store in was found (HOME is not set); state is kept in memory")
-                return MemoryStateStore()
+                diagnostics.warn("No folder to store in was found (HOME is not set); everything is kept in memory")
+                return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
             }
             return openStore(below: base, diagnostics)
         }
     }
 
     /// One folder per write key, of which only the hash is written, and instance name.
-    private func openStore(below base: String, _ diagnostics: Diagnostics) -> any StateStore {
+    private func openStore(below base: String, _ diagnostics: Diagnostics) -> any EventStore {
         let name = instanceName.unicodeScalars.map { scalar in
             CharacterSet.alphanumerics.contains(scalar) && scalar.isASCII ? String(scalar) : "_"
         }.joined()
@@ -25,10 +26,12 @@ extension Configuration {
         let hash = SHA256.hex(of: writeKey + "\u{0}" + instanceName).prefix(16)
         let folder = base + "/" + hash + "-" + name.prefix(64)
         do {
-            return try FileStateStore(folder: folder, diagnostics: diagnostics)
+            let log = try EventLog(folder: folder, limits: limits, boot: time.bootHash, diagnostics: diagnostics)
+            // A guest reads what is remembered, and keeps its events to itself.
+            return log.isOwned ? log : MemoryEventStore(state: log, diagnostics: diagnostics)
         } catch {
-            diagnostics.error("The state can't be stored; it is kept in memory", error)
-            return MemoryStateStore()
+            diagnostics.error("Nothing can be stored; everything is kept in memory", error)
+            return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
         }
     }
 }

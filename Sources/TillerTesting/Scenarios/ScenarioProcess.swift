@@ -47,18 +47,30 @@ final class Filter: Plugin {
 }
 
 /// A store whose process can die: what comes after that is not stored.
-final class MortalStore: StateStore {
-    private let base: any StateStore
+final class MortalStore: EventStore {
+    private let base: any EventStore
     private let isDead = Locked(false)
 
-    init(_ base: any StateStore) { self.base = base }
+    init(_ base: any EventStore) { self.base = base }
+
+    func die() { isDead.withLock { $0 = true } }
+    private var isAlive: Bool { isDead.withLock { !$0 } }
 
     var isOwned: Bool { base.isOwned }
+    var isDurable: Bool { base.isDurable }
+    var counts: EventCounts { base.counts }
     func load(_ key: String) -> Stored { base.load(key) }
-    func save(_ changes: [StateChange]) throws { if !isDead.withLock({ $0 }) { try base.save(changes) } }
+    func save(_ changes: [StateChange]) throws { if isAlive { try base.save(changes) } }
+    func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
+        isAlive ? base.append(records) : (records.count, nil)
+    }
+    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? { isAlive ? try base.nextBatch(bounds) : nil }
+    func acknowledge(_ batch: StoredBatch) throws { if isAlive { try base.acknowledge(batch) } }
+    func sync() { if isAlive { base.sync() } }
+    func endWriting() { if isAlive { base.endWriting() } }
+    func whenWanted(_ action: @escaping @Sendable () -> Void) { base.whenWanted(action) }
     func prepareToClose() { base.prepareToClose() }
     func close() { base.close() }
-    func die() { isDead.withLock { $0 = true } }
 }
 
 struct Silence: Logger {}

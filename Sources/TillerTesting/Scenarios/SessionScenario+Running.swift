@@ -166,7 +166,7 @@ extension ScenarioRun {
         case .shutdown:
             process.analytics.shutdown()
             process.gate.open(dropping: false)
-            await process.analytics.closed()
+            await process.analytics.finished()
             self.process?.isShutDown = true
         case .hold:
             await quiesce()
@@ -205,7 +205,7 @@ extension ScenarioRun {
         }
         await end()
         settings = change.applied(to: settings)
-        let opened: any StateStore
+        let opened: any EventStore
         do {
             opened = try openStore()
         } catch {
@@ -234,10 +234,10 @@ extension ScenarioRun {
         return nil
     }
 
-    private func openStore() throws -> any StateStore {
+    private func openStore() throws -> any EventStore {
         switch store {
-        case .memory: memory
-        case .folder(let url): try openFileStateStore(folder: url.path, logger: Silence())
+        case .memory: eventsInMemory(state: memory, logger: Silence())
+        case .folder(let url): try openEventLog(folder: url.path, logger: Silence())
         }
     }
 
@@ -249,7 +249,7 @@ extension ScenarioRun {
             process.store.die()
             process.gate.open(dropping: true)
             process.analytics.shutdown()
-            await process.analytics.closed()
+            await process.analytics.finished()
         }
         time.removeTimers()
         await look(atLeftoversOf: process)

@@ -16,8 +16,8 @@ import TillerTesting
             switch self {
             case .memory: MemoryStateStore()
             case .file:
-                try FileStateStore(
-                    folder: folder.path, diagnostics: Diagnostics(logger: RecordingLogger(), level: .error))
+                try EventLog(
+                    folder: folder.path, boot: 1, diagnostics: Diagnostics(logger: RecordingLogger(), level: .error))
             }
         }
     }

@@ -51,7 +51,7 @@ import TillerTesting
 
     @Test(arguments: ["key", "", String(repeating: "k", count: 200), "ключ", "a:b\n"])
     func b137_authorizationIsBase64OfKeyAndColonOnOneLine(_ key: String) throws {
-        let headers = try request([event("{}")], writeKey: key).headers
+        let headers = try request([Content("{}")], writeKey: key).headers
         let value = try #require(headers["Authorization"])
         #expect(value.hasPrefix("Basic "))
         #expect(!value.contains { $0.isNewline })
@@ -60,7 +60,7 @@ import TillerTesting
 
     @Test(arguments: ["a", "0f8fad5b-d9cb-469f-a165-70867728950e", String(repeating: "a", count: 256), "!~"])
     func b137_anonymousIdThatAHeaderCanCarryIsSent(_ id: String) throws {
-        #expect(try request([event("{}")], anonymousId: id).headers["AnonymousId"] == id)
+        #expect(try request([Content("{}")], anonymousId: id).headers["AnonymousId"] == id)
     }
 
     @Test(arguments: [
@@ -68,12 +68,12 @@ import TillerTesting
         "a\u{7F}", "é",
     ])
     func b137_anotherAnonymousIdIsReplacedByTheInstallations(_ id: String?) throws {
-        #expect(try request([event("{}")], anonymousId: id).headers["AnonymousId"] == "installation")
+        #expect(try request([Content("{}")], anonymousId: id).headers["AnonymousId"] == "installation")
     }
 
     /// The last two in place of what the system's client would say by itself: the program's name, the user's language.
     @Test func nothingButTheseHeadersIsSent() throws {
-        let request = try request([event("{}")])
+        let request = try request([Content("{}")])
         let names: Set = ["Content-Type", "Authorization", "AnonymousId", "User-Agent", "Accept-Language"]
         #expect(Set(request.headers.keys) == names)
         #expect(request.headers["User-Agent"] == "tiller-swift/\(Analytics.version)")
@@ -82,22 +82,46 @@ import TillerTesting
         #expect(request.timeout == .seconds(30))
     }
 
-    /// Until bodies are compressed, they are plain JSON without the header, whatever the setting.
     @Test(arguments: [true, false], ["", String(repeating: "x", count: 30_000)])
-    func b134_bodyIsPlainJSONWithoutContentEncoding(_ isEnabled: Bool, _ text: String) async throws {
+    func b134_encodingIsNamedExactlyWhereTheBodyIsCompressed(_ isEnabled: Bool, _ text: String) async throws {
         let bench = DeliveryBench { $0.gzipEnabled = isEnabled }
         bench.analytics.track(name: "A", properties: ["text": .string(text)])
         #expect(await bench.analytics.flushed() == .delivered)
         let request = try #require(bench.transport.stub.requests.first)
-        #expect(request.headers["Content-Encoding"] == nil)
+        #expect(request.headers["Content-Encoding"] == (isEnabled ? "gzip" : nil))
+        #expect(request.body.starts(with: [0x1F, 0x8B]) == isEnabled)
         #expect(request.events.first?["properties"]?["text"]?.string == text)
+    }
+
+    @Test func compressionIsOnByDefault() {
+        #expect(Configuration(writeKey: "key", dataPlaneUrl: "http://x").gzipEnabled)
+    }
+
+    /// The body is the same whether it is compressed or not.
+    @Test(arguments: [0, 1, 20, 500_000]) func b134_whatIsInflatedIsThePlainBody(_ length: Int) throws {
+        let text = String(decoding: (0..<length).map { UInt8(97 + $0 % 26) }, as: UTF8.self)
+        let events = [Content("{\"text\":\"\(text)\"}")]
+        let plain = try request(events)
+        let compressed = try request(events, compresses: true)
+        #expect(compressed.headers["Content-Encoding"] == "gzip")
+        #expect(compressed.plainBody == plain.body)
+        #expect(plain.headers["Content-Encoding"] == nil)
+    }
+
+    /// Without a zlib, or where it fails, the plain body goes without the header.
+    @Test func b135_whatCannotBeCompressedIsSentPlain() throws {
+        let endpoint = try #require(BatchEndpoint(baseUrl: "https://x.example", writeKey: "key"))
+        let plain = try request([Content("{}")])
+        var failing = endpoint
+        failing.compress = { _ in nil }
+        #expect(try request([Content("{}")], by: failing, compresses: true) == plain)
     }
 
     // MARK: The body
 
     @Test func bodyIsTheStoredBytesWithSentAtInEach() throws {
         let request = try request([
-            event("{\"a\":1}", wall: 0, at: .seconds(1)), event("{\"b\":[]}", wall: 500, at: .seconds(9)),
+            Content("{\"a\":1}", wall: 0, at: .seconds(1)), Content("{\"b\":[]}", wall: 500, at: .seconds(9)),
         ])
         #expect(
             String(decoding: request.body, as: UTF8.self)
@@ -105,30 +129,61 @@ import TillerTesting
                 + #"{"b":[],"sentAt":"1970-01-01T00:00:01.500Z"}]}"#)
     }
 
+    /// Events of an earlier run: by the continuous clock in the same boot, by the wall clock in another or an unknown one.
+    @Test(arguments: [(7, "00:00:14.000"), (8, "00:00:20.000"), (0, "00:00:20.000")] as [(UInt64, String)])
+    func ageOverARebootIsThatOfTheWallClock(_ boot: UInt64, _ sentAt: String) throws {
+        let events = [Content("{\"a\":1}", wall: 5_000, at: .seconds(1))]
+        let text = String(decoding: try request(events, isOwnRun: false, boot: boot).body, as: UTF8.self)
+        #expect(text.contains("\"sentAt\":\"1970-01-01T\(sentAt)Z\""))
+    }
+
+    @Test func ageOverARebootIsNeverNegative() throws {
+        let events = [Content("{\"a\":1}", wall: 90_000, at: .seconds(1))]
+        let text = String(decoding: try request(events, isOwnRun: false, boot: 8).body, as: UTF8.self)
+        #expect(text.contains("\"sentAt\":\"1970-01-01T00:01:30.000Z\""))
+    }
+
     @Test func ageIsNeverNegative() throws {
-        let text = String(decoding: try request([event("{\"a\":1}", wall: 7, at: .seconds(60))]).body, as: UTF8.self)
+        let text = String(decoding: try request([Content("{\"a\":1}", wall: 7, at: .seconds(60))]).body, as: UTF8.self)
         #expect(text.contains("\"sentAt\":\"1970-01-01T00:00:00.007Z\""))
     }
 
     /// The size that batches are cut by is what a body really takes.
     @Test(arguments: [1, 2, 5]) func sizeOfABatchIsKnownExactly(_ count: Int) throws {
-        let events = (0..<count).map { event("{\"n\":\(1 << $0)}") }
-        #expect(try request(events).body.count == 11 + events.reduce(0) { $0 + $1.sizeInBatch })
+        let events = (0..<count).map { Content("{\"n\":\(1 << $0)}") }
+        #expect(try request(events).body.count == 11 + events.reduce(0) { $0 + $1.bytes.count + 37 })
     }
 
     // MARK: Steps
 
-    private func event(_ text: String, wall: Int64 = 0, at instant: Duration = .zero) -> WaitingEvent {
-        WaitingEvent(
-            bytes: Array(text.utf8), anonymousId: nil,
-            moment: Moment(wallMilliseconds: wall, continuous: instant, sequence: 1), cost: 1)
-    }
+    private typealias Content = StoreRecord.Content
 
-    /// The request at ten seconds.
+    /// The request at ten seconds after the start of the run, 20 seconds after 1970.
     private func request(
-        _ events: [WaitingEvent], writeKey: String = "key", anonymousId: String? = nil
+        _ events: [Content], writeKey: String = "key", anonymousId: String? = nil, isOwnRun: Bool = true,
+        boot: UInt64 = 0, by endpoint: BatchEndpoint? = nil, compresses: Bool = false
     ) throws -> TransportRequest {
-        try #require(BatchEndpoint(baseUrl: "https://x.example", writeKey: writeKey)).request(
-            for: events, anonymousId: anonymousId, fallbackId: "installation", now: .seconds(10), timeout: .seconds(30))
+        var batch = StoredBatch(run: 1, isOwnRun: isOwnRun, start: 0)
+        for (number, event) in events.enumerated() {
+            var writer = JSONWriter()
+            var range = 0..<0
+            var bytes = event.bytes
+            if let anonymousId {
+                writer.write(anonymousId)
+                bytes = Array("{\"anonymousId\":".utf8) + writer.bytes + Array("}".utf8)
+                range = 16..<bytes.count - 2
+            }
+            let isTaken = batch.take(
+                bytes, anonymousId: range, number: UInt64(number), wallMilliseconds: event.moment.wallMilliseconds,
+                continuous: event.moment.continuous, boot: 7,
+                within: BatchBounds(bytes: .max, count: .max, isPerIdentity: false))
+            #expect(isTaken)
+        }
+        return try #require(endpoint ?? BatchEndpoint(baseUrl: "https://x.example", writeKey: writeKey)).request(
+            for: batch,
+            BatchEndpoint.Circumstances(
+                installationId: "installation", isPerIdentity: true, boot: boot, wallMilliseconds: 20_000,
+                continuous: .seconds(10), timeout: .seconds(30)),
+            compresses: compresses)
     }
 }

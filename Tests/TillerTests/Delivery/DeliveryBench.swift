@@ -20,6 +20,7 @@ final class DeliveryBench: Sendable {
             writeKey: "key", dataPlaneUrl: "https://data.example.com", flushPolicies: policies, logger: logger,
             logLevel: .debug, storage: .memory, lifecycleSource: lifecycle, time: time, identifiers: .seeded(1),
             transport: transport)
+        configuration.gzipEnabled = false  // the bytes are looked at
         change(&configuration)
         analytics = Analytics(
             configuration: configuration,
@@ -105,13 +106,6 @@ final class WatchedTransport: Transport {
         }
         defer { counts.withLock { $0.now -= 1 } }
         return try await stub.post(request)
-    }
-}
-
-extension TransportRequest {
-    /// The events in the body.
-    var events: [JSONObject] {
-        (try? JSONValue(parsing: body))?["batch"]?.array?.compactMap(\.object) ?? []
     }
 }
 

@@ -169,21 +169,21 @@ import TillerTesting
     @Test func b85_twoDrainsOfAnAlmostEmptyQueueHandleEachEventOnce() async {
         let transport = StubTransport()
         let uploader = Uploader(configuration: .test(transport: transport))
-        uploader.attachToNothing()
+        let store = uploader.attachToMemory()
         let rounds = 3_000
         await onThreads(3) { thread in
             for number in 0..<rounds {
                 if thread == 0 {
-                    uploader.append(.numbered(number))
+                    store.append(number)
                 } else {
                     uploader.flush()
                 }
             }
         }
         uploader.flush()
-        await withCheckedContinuation { done in uploader.whenFlushed(deliveredBefore: 0) { _ in done.resume() } }
+        await withCheckedContinuation { done in uploader.whenFlushed(settledBefore: 0) { _ in done.resume() } }
         #expect(transport.events.compactMap { $0["n"]?.int } == (0..<rounds).map(Int64.init))
-        #expect(uploader.deliveredCount == rounds)
+        #expect(uploader.settledCount == rounds)
     }
 
     @Test(arguments: [true, false]) func nothingIsLostOverFailuresOfEveryKind(_ fails: Bool) async {
@@ -244,19 +244,35 @@ extension TransportRequest {
 }
 
 extension Uploader {
-    /// An environment that counts nothing.
-    func attachToNothing() {
+    /// A store in memory that counts nothing.
+    func attachToMemory() -> MemoryEventStore {
+        let diagnostics = Diagnostics(logger: RecordingLogger(), level: .none)
+        let store = MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
         _ = attach(
             to: DataPlaneEnvironment(
-                diagnostics: Diagnostics(logger: RecordingLogger(), level: .none), installationId: "installation",
-                release: { _, _, _ in }))
+                diagnostics: diagnostics, installationId: "installation", store: store, isFree: .reached,
+                didDeliverFromMemory: { _, _ in }))
+        return store
     }
 }
 
-extension WaitingEvent {
-    static func numbered(_ number: Int) -> WaitingEvent {
-        WaitingEvent(
-            bytes: Array("{\"n\":\(number)}".utf8), anonymousId: nil,
-            moment: Moment(wallMilliseconds: 0, continuous: .zero, sequence: UInt64(number)), cost: 1)
+extension MemoryEventStore {
+    /// Stores an event with a number.
+    func append(_ number: Int) { _ = append([.numbered(number)]) }
+}
+
+extension StoreRecord {
+    /// An event with a number, of no one.
+    static func numbered(_ number: Int) -> StoreRecord {
+        StoreRecord(event: StoreRecord.Content("{\"n\":\(number)}"), changes: [])
+    }
+}
+
+extension StoreRecord.Content {
+    /// An event as it is written, of no one.
+    init(_ text: String, wall: Int64 = 0, at instant: Duration = .zero) {
+        self.init(
+            bytes: Array(text.utf8), anonymousId: 0..<0,
+            moment: Moment(wallMilliseconds: wall, continuous: instant, sequence: 1))
     }
 }

@@ -87,15 +87,15 @@ import TillerTesting
     /// An event that comes between a flush and its answer is no part of it.
     @Test func laterEventsAreNotWaitedFor() async {
         let uploader = Uploader(configuration: .test())
-        uploader.attachToNothing()
-        uploader.append(.numbered(1))
+        let store = uploader.attachToMemory()
+        store.append(1)
         uploader.flush()
-        uploader.append(.numbered(2))
+        store.append(2)
         let result = await withCheckedContinuation { done in
-            uploader.whenFlushed(deliveredBefore: 0) { done.resume(returning: $0) }
+            uploader.whenFlushed(settledBefore: 0) { done.resume(returning: $0) }
         }
         #expect(result == .delivered)
-        #expect(uploader.deliveredCount == 1)
+        #expect(uploader.settledCount == 1)
     }
 
     @Test func afterTheEndNothingWaitsOrWhatWaitedIsLost() async {

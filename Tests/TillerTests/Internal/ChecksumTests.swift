@@ -47,7 +47,7 @@ import Testing
 
     /// The check value of the catalogue, and RFC 3720 B.4.
     @Test func crc32cOfKnownBytes() {
-        #expect(CRC32C.checksum(of: "123456789".utf8) == 0xE306_9283)
+        #expect(CRC32C.checksum(of: Array("123456789".utf8)) == 0xE306_9283)
         #expect(CRC32C.checksum(of: []) == 0)
         #expect(CRC32C.checksum(of: [UInt8](repeating: 0, count: 32)) == 0x8A91_36AA)
         #expect(CRC32C.checksum(of: [UInt8](repeating: 0xFF, count: 32)) == 0x62A8_AB43)

@@ -9,7 +9,7 @@ import TillerTesting
         await #expect(processExitsWith: .success) {
             let folder = TestFolder()
             for _ in 0..<3 {
-                let store = try openFileStateStore(folder: folder.path, logger: RecordingLogger())
+                let store = try openEventLog(folder: folder.path, logger: RecordingLogger())
                 guard store.isOwned else { throw CancellationError() }
                 store.close()  // what the pipeline does ...
                 store.prepareToClose()  // ... before the shutdown comes to this
@@ -33,19 +33,18 @@ import TillerTesting
     }
 
     @Test func loadBesideASaveLosesNothing() async throws {
-        let model = TestFolder()
-        let maker = try openFileStateStore(folder: model.path, logger: RecordingLogger())
         var big = JSONObject()
         for index in 0..<100 { big["k\(index)"] = .string(String(repeating: "x", count: 150)) }
-        try maker.save([StateChange(key: "Big", changes: big)])
-        maker.close()
-        let valid = try Data(contentsOf: model.url.appendingPathComponent("state.json"))
         for _ in 0..<(isUnderThreadSanitizer ? 3 : 10) {
             let folder = TestFolder()
-            try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
-            let file = folder.url.appendingPathComponent("state.json")
+            let file = folder.url.appendingPathComponent("checkpoint.json")
+            let maker = try openEventLog(folder: folder.path, logger: RecordingLogger())
+            try maker.save([StateChange(key: "Big", changes: big)])
+            maker.endWriting()
+            maker.close()
+            let valid = try Data(contentsOf: file)
             try Data("garbage".utf8).write(to: file)
-            let store = try openFileStateStore(folder: folder.path, logger: RecordingLogger())
+            let store = try openEventLog(folder: folder.path, logger: RecordingLogger())
             try valid.write(to: file)
             await onThreads(2) { index in
                 if index == 0 {
@@ -56,12 +55,9 @@ import TillerTesting
             }
             try store.save([StateChange(key: "Other", changes: ["a": 1])])
             store.close()
-            let next = try openFileStateStore(folder: folder.path, logger: RecordingLogger())
-            if case .value(let identity) = next.load("IdentityPlugin") {
-                #expect(identity == ["userId": "u"])
-            } else {
-                Issue.record("lost")
-            }
+            let next = try openEventLog(folder: folder.path, logger: RecordingLogger())
+            #expect(next.load("IdentityPlugin").object == ["userId": "u"])
+            #expect(next.load("Big").object == big)
             next.close()
         }
     }

@@ -72,7 +72,7 @@ final class StuckPlugin: Plugin {
 }
 
 extension Configuration {
-    /// Virtual time, memory, a manual lifecycle, no network: what most tests need.
+    /// Virtual time, memory, a manual lifecycle, no network, plain bodies: what most tests need.
     static func test(
         lifecycle: ManualLifecycleSource = ManualLifecycleSource(isInForeground: true),
         time: VirtualTime = VirtualTime(), storage: Storage = .memory, transport: StubTransport = StubTransport(),
@@ -80,7 +80,7 @@ extension Configuration {
         session: SessionConfiguration = SessionConfiguration(), limits: Limits = Limits()
     ) -> Configuration {
         Configuration(
-            writeKey: "key", dataPlaneUrl: "http://127.0.0.1", flushPolicies: flushPolicies,
+            writeKey: "key", dataPlaneUrl: "http://127.0.0.1", gzipEnabled: false, flushPolicies: flushPolicies,
             trackApplicationLifecycleEvents: false, sessionConfiguration: session, logger: logger, logLevel: .debug,
             storage: storage, lifecycleSource: lifecycle, time: time, identifiers: .seeded(1), transport: transport,
             limits: limits)

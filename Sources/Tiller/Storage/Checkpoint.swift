@@ -1,0 +1,79 @@
+/// A place in the log: everything before it comes before everything after it.
+struct LogPlace: Sendable, Comparable {
+    var run = 0
+    var segment = 0
+    var offset = 0
+
+    static func < (left: LogPlace, right: LogPlace) -> Bool {
+        (left.run, left.segment, left.offset) < (right.run, right.segment, right.offset)
+    }
+}
+
+/// The plugins' state, and the place in the log up to which it holds what was stored.
+struct Checkpoint: Sendable {
+    /// What the file says of itself; a newer format is left alone.
+    private static let format: Int64 = 1
+
+    /// A later version's: it is left alone.
+    struct NewerFormat: Error, CustomStringConvertible {
+        var description: String { "it has a newer format" }
+    }
+
+    var objects: JSONObject = [:]
+    var place = LogPlace()
+    /// Keys beside these, of a later version of the same format.
+    private var others: JSONObject = [:]
+
+    init() {}
+
+    /// - Throws: `CheckedText.Damage`, `NewerFormat`, or what the JSON reader says.
+    init(reading bytes: [UInt8]) throws {
+        let value = try JSONValue(parsing: try CheckedText.json(of: bytes))
+        guard let document = value.object, let format = document["format"]?.int else { throw CheckedText.Damage() }
+        guard format <= Self.format else { throw NewerFormat() }
+        guard let objects = document["state"]?.object, let covered = document["covers"]?.object,
+            let run = covered["run"]?.int, let segment = covered["segment"]?.int, let offset = covered["offset"]?.int
+        else { throw CheckedText.Damage() }
+        self.objects = objects
+        place = LogPlace(run: Int(run), segment: Int(segment), offset: Int(offset))
+        others = document
+        for key in ["format", "state", "covers"] { others[key] = nil }
+    }
+
+    var bytes: [UInt8] {
+        var document = others
+        document["format"] = .int(Self.format)
+        document["state"] = .object(objects)
+        document["covers"] = [
+            "run": .int(Int64(place.run)), "segment": .int(Int64(place.segment)), "offset": .int(Int64(place.offset)),
+        ]
+        var writer = JSONWriter()
+        writer.write(document)
+        return CheckedText.bytes(of: writer.bytes)
+    }
+}
+
+/// A line of JSON, and a line with its checksum, for damage may leave JSON that says other things.
+enum CheckedText {
+    struct Damage: Error, CustomStringConvertible {
+        var description: String { "it is not what was written" }
+    }
+
+    static func bytes(of json: [UInt8]) -> [UInt8] {
+        var writer = JSONWriter()
+        let checksum = CRC32C.checksum(of: json)
+        writer.raw("\n")
+        for shift in [24, 16, 8, 0] { writer.writeHex(UInt8(truncatingIfNeeded: checksum >> shift)) }
+        writer.raw("\n")
+        return json + writer.bytes
+    }
+
+    static func json(of bytes: [UInt8]) throws -> ArraySlice<UInt8> {
+        let lineEnd = UInt8(ascii: "\n")
+        guard bytes.count > 10, bytes.last == lineEnd, bytes[bytes.count - 10] == lineEnd,
+            let checksum = UInt32(String(decoding: bytes.suffix(9).dropLast(), as: UTF8.self), radix: 16),
+            CRC32C.checksum(of: bytes.dropLast(10)) == checksum
+        else { throw Damage() }
+        return bytes.dropLast(10)
+    }
+}

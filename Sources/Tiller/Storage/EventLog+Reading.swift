@@ -1,0 +1,171 @@
+// MARK: - Batches
+
+extension EventLog {
+    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? {
+        defer { tidy() }
+        return try reader.withLock { reader in
+            while !reader.isClosed, let run = known.withLock({ $0.index.nextRun }) {
+                var batch = StoredBatch(run: run.number, isOwnRun: run.number == ownRun, start: run.position)
+                try fill(&batch, from: run, within: bounds, &reader)
+                if !batch.events.isEmpty { return batch }
+                // Nothing whole was left there: there is nothing to send.
+                try settle(batch, &reader)
+            }
+            return nil
+        }
+    }
+
+    private func fill(
+        _ batch: inout StoredBatch, from run: LogIndex.Run, within bounds: BatchBounds, _ reader: inout Reader
+    ) throws {
+        for (offset, segment) in run.segments.enumerated() {
+            let end = run.end(ofSegmentAt: offset)
+            guard end > batch.end else { continue }
+            if segment.first > batch.end { batch.extend(to: segment.first) }
+            let start = reader.cursor.flatMap { cursor in
+                (cursor.run, cursor.segment, cursor.number) == (run.number, segment.index, batch.end)
+                    ? cursor.offset : nil
+            }
+            let path = files.segment(segment, of: run.number)
+            let from = start ?? 0
+            guard let bytes = try SystemFile.contents(of: path, from: from, count: max(0, segment.size - from)) else {
+                diagnostics.once("missing", .error, "A file of the store is gone, and the events in it with it")
+                batch.extend(to: end)
+                continue
+            }
+            if let stop = Self.take(from: bytes, end: end, into: &batch, within: bounds) {
+                reader.cursor = Cursor(
+                    run: run.number, segment: segment.index, number: batch.end, offset: from + stop)
+                return
+            }
+            batch.extend(to: end)
+            if run.number == ownRun, offset == run.segments.count - 1 {
+                reader.cursor = Cursor(
+                    run: run.number, segment: segment.index, number: batch.end, offset: from + bytes.count)
+            }
+        }
+        batch.extend(to: run.end)
+    }
+
+    /// - Returns: Where the first record begins that the batch does not take; `nil` if it took all.
+    private static func take(
+        from bytes: [UInt8], end: UInt64, into batch: inout StoredBatch, within bounds: BatchBounds
+    ) -> Int? {
+        bytes.withUnsafeBytes { buffer in
+            var scanner = LogScanner()
+            while let found = scanner.next(in: buffer) {
+                let header = found.header
+                guard header.eventLength > 0, header.number >= batch.end, header.number < end else { continue }
+                let isTaken = batch.take(
+                    UnsafeRawBufferPointer(rebasing: buffer[found.event]), anonymousId: header.anonymousId,
+                    number: header.number, wallMilliseconds: header.wallMilliseconds,
+                    continuous: .nanoseconds(header.continuousNanoseconds), boot: header.boot, within: bounds)
+                if !isTaken { return found.payload.lowerBound - LogRecordHeader.size }
+            }
+            return nil
+        }
+    }
+}
+
+// MARK: - Acknowledging
+
+extension EventLog {
+    func acknowledge(_ batch: StoredBatch) throws {
+        defer { tidy() }
+        try reader.withLock { reader in
+            // After the end the folder may be another instance's, which sends the batch again.
+            if reader.isClosed { throw Closed() }
+            try settle(batch, &reader)
+        }
+    }
+
+    private func settle(_ batch: StoredBatch, _ reader: inout Reader) throws {
+        let before = known.withLock { $0.index.runs.first { $0.number == batch.run }?.sums }
+        guard let run = known.withLock({ $0.index.settle(batch) }) else { return }
+        let damaged = run.sums.damaged - (before?.damaged ?? 0)
+        if damaged > 0 { diagnostics.error("\(damaged) stored events were damaged and can't be delivered") }
+        try acknowledge(run, &reader)
+    }
+
+    func acknowledge(_ run: LogIndex.Run, _ reader: inout Reader) throws {
+        var slots = reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number))
+        let sums = run.sums
+        try slots.write([run.position, sums.delivered, sums.evicted, sums.damaged, sums.refused, 0])
+        reader.acknowledgements[run.number] = slots
+    }
+
+    /// Removes what is finished, after a checkpoint where it needs one.
+    private func tidy() {
+        let (isFinished, needsCheckpoint) = known.withLock { known in
+            let waits = !known.index.finishedSegments(covered: false).isEmpty
+            let isFinished = !known.index.finishedSegments(covered: true).isEmpty || known.index.runToFold != nil
+            return (waits || isFinished, waits)
+        }
+        guard isFinished else { return }
+        if needsCheckpoint {
+            writer.withLock { writer in if !writer.isClosed { checkpoint(&writer) } }
+        }
+        reader.withLock { reader in if !reader.isClosed { sweep(&reader) } }
+    }
+
+    /// Removes closed segments that hold nothing any more, and runs that are over. First acknowledge, then remove, and on
+    /// the disk itself too.
+    func sweep(_ reader: inout Reader) {
+        do {
+            let finished = known.withLock { $0.index.finishedSegments(covered: true) }
+            for run in Set(finished.map(\.run)) where run == ownRun || !isOver(run) {
+                try SystemFile.sync(files.acknowledgement(of: run))
+            }
+            for (run, segment) in finished where run == ownRun || !isOver(run) {
+                try SystemFile.remove(files.segment(segment, of: run))
+                known.withLock { $0.index.remove(segment.index, of: run) }
+            }
+            while let run = known.withLock({ $0.index.runToFold }) { try fold(run, &reader) }
+        } catch {
+            diagnostics.once("sweep", .error, "Files that hold nothing any more could not be removed", error)
+        }
+    }
+
+    /// It is removed as a whole, by folding.
+    private func isOver(_ run: Int) -> Bool {
+        known.withLock { known in
+            known.index.runs.contains { $0.number == run && $0.number != ownRun && $0.position >= $0.end }
+        }
+    }
+
+    /// Takes a run that is over into the base: its sums and its number with one write, then its files go, the
+    /// acknowledgement last.
+    private func fold(_ run: LogIndex.Run, _ reader: inout Reader) throws {
+        try removeLeftovers(&reader)
+        let base = reader.base.values
+        let sums = run.sums
+        try reader.base.write([
+            max(base[0], UInt64(run.number)), UInt64(run.number), base[2] + sums.delivered, base[3] + sums.evicted,
+            base[4] + sums.damaged, base[5] + sums.refused,
+        ])
+        reader.acknowledgements[run.number] = nil
+        reader.leftovers =
+            run.segments.map { files.segment($0, of: run.number) } + [files.acknowledgement(of: run.number)]
+        known.withLock { $0.index.remove(run: run.number) }
+        try SystemFile.sync(files.base)
+        try removeLeftovers(&reader)
+    }
+
+    private func removeLeftovers(_ reader: inout Reader) throws {
+        while let path = reader.leftovers.first {
+            try SystemFile.remove(path)
+            reader.leftovers.removeFirst()
+        }
+    }
+}
+
+// MARK: - The account
+
+extension EventLog {
+    /// What has become of events that are gone, over all lives.
+    var sums: LogIndex.Sums {
+        let base = reader.withLock { $0.base.values }
+        let gone = LogIndex.Sums(delivered: base[2], evicted: base[3], damaged: base[4], refused: base[5])
+        return known.withLock { $0.index.sums } + gone
+    }
+}

@@ -1,0 +1,224 @@
+// MARK: - Appending
+
+extension EventLog {
+    /// What a store says that takes nothing any more.
+    struct Closed: Error, CustomStringConvertible {
+        var description: String { "the store was closed" }
+    }
+
+    /// So much of a log can be given up at once. A small bound has small segments.
+    private var segmentBytes: Int { min(1 << 20, max(limits.storageBytes / 8, 1)) }
+
+    /// Checkpoints are written at the end of a segment; this many changes of state are the most that lie between two.
+    private static let changesPerCheckpoint = 1_024
+
+    func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
+        writer.withLock { writer in
+            guard isOwned, !writer.isClosed else { return (0, Closed()) }
+            // What could not be read is replaced only if it still can't.
+            if records.contains(where: { !$0.changes.isEmpty }) { readAgain() }
+            var stored = 0
+            do {
+                while stored < records.count { stored += try appendSome(of: records[stored...], &writer) }
+                return (stored, nil)
+            } catch {
+                return (stored, error)
+            }
+        }
+    }
+
+    /// As many records as the segment takes, in one write.
+    private func appendSome(of records: ArraySlice<StoreRecord>, _ writer: inout Writer) throws -> Int {
+        let appender = try writer.appender ?? beginSegment(&writer)
+        var bytes: [UInt8] = []
+        var changes: [StateChange] = []
+        var next = writer.next
+        var count = 0
+        for record in records where writer.size + bytes.count < segmentBytes || count == 0 {
+            bytes.append(record, number: next, boot: boot)
+            if record.event != nil { next += 1 }
+            changes.merge(record.changes)
+            count += 1
+        }
+        do {
+            try appender.append(bytes[...])
+        } catch {
+            cutBack(appender, &writer)
+            throw error
+        }
+        writer.size += bytes.count
+        writer.next = next
+        note(changes, &writer)
+        if writer.size >= segmentBytes { endSegment(&writer) }
+        return count
+    }
+
+    private func note(_ changes: [StateChange], _ writer: inout Writer) {
+        let (size, next) = (writer.size, writer.next)
+        let mustCheckpoint = known.withLock { known in
+            known.index.grow(to: size, end: next, hasState: !changes.isEmpty)
+            guard !changes.isEmpty else { return false }
+            known.changesSinceCheckpoint += 1
+            return Self.apply(changes, &known) || known.changesSinceCheckpoint >= Self.changesPerCheckpoint
+        }
+        if mustCheckpoint { checkpoint(&writer) }
+    }
+
+    /// - Returns: Whether something that could not be read was replaced: a checkpoint makes that known.
+    private static func apply(_ changes: [StateChange], _ known: inout Known) -> Bool {
+        let objects: JSONObject
+        switch known.contents {
+        case .objects(let present): objects = present
+        case .unreadable(let earlier):
+            // Only changes that may replace what is unread come here (`Section.save`).
+            objects = earlier.applied(to: [:])
+            known.keepsOldCheckpoint = true
+        }
+        if changes.contains(where: { objects[$0.key].map { $0.object == nil } ?? false }) {
+            known.keepsOldCheckpoint = true
+        }
+        known.contents = .objects(changes.applied(to: objects))
+        return known.keepsOldCheckpoint
+    }
+
+    /// What was half written goes; where that fails, the segment is left, and the next one says how far it counts.
+    private func cutBack(_ appender: SystemFile.Appender, _ writer: inout Writer) {
+        do {
+            try appender.truncate(to: writer.size)
+        } catch {
+            appender.close()
+            writer.appender = nil
+        }
+    }
+}
+
+// MARK: - Segments
+
+extension EventLog {
+    private func beginSegment(_ writer: inout Writer) throws -> SystemFile.Appender {
+        if !writer.hasNotedRun {
+            // So that the number is never used again, also when the run's files are gone.
+            try reader.withLock { reader in
+                var values = reader.base.values
+                values[0] = UInt64(ownRun)
+                try reader.base.write(values)
+            }
+            writer.hasNotedRun = true
+        }
+        let segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
+        let appender = try SystemFile.Appender(creating: files.segment(segment, of: ownRun))
+        writer.appender = appender
+        writer.segment += 1
+        writer.size = 0
+        writer.mustSyncFolder = true
+        known.withLock { $0.index.begin(segment) }
+        return appender
+    }
+
+    /// The segment is synced by the checkpoint that its end asks for.
+    private func endSegment(_ writer: inout Writer) {
+        checkpoint(&writer)
+        writer.appender.take()?.close()
+        evict(&writer)
+        reader.withLock { sweep(&$0) }
+    }
+
+    /// The oldest segments go until the rest is as small as it should be.
+    private func evict(_ writer: inout Writer) {
+        while let (run, segment, isCovered) = known.withLock({ $0.index.segmentToEvict(limit: limits.storageBytes) }) {
+            if !isCovered { checkpoint(&writer) }
+            guard
+                known.withLock({ $0.index.segmentToEvict(limit: limits.storageBytes)?.isCovered }) == true,
+                reader.withLock({ evict(segment, of: run, &$0) })
+            else {
+                diagnostics.once("evict", .error, "The store is larger than it should be, and nothing of it can go now")
+                return
+            }
+        }
+    }
+
+    /// - Returns: Whether the segment is gone.
+    private func evict(_ segment: LogIndex.Segment, of run: Int, _ reader: inout Reader) -> Bool {
+        guard let (changed, count) = known.withLock({ $0.index.evict(segment.index, of: run) }) else { return false }
+        if count > 0 {
+            diagnostics.once(
+                "evicted", .error, "The store is full: its oldest events are given up, \(count) in the first place")
+        }
+        do {
+            try acknowledge(changed, &reader)
+        } catch {
+            diagnostics.once("acknowledge", .error, "What became of events could not be written down", error)
+            return false
+        }
+        sweep(&reader)
+        return known.withLock { known in
+            !known.index.runs.contains { $0.number == run && $0.segments.contains { $0.index == segment.index } }
+        }
+    }
+}
+
+// MARK: - Checkpoints and the disk
+
+extension EventLog {
+    /// The state up to here, under another name first. The segment comes before it: what it covers must be there.
+    func checkpoint(_ writer: inout Writer) {
+        let (checkpoint, keepsOld) = known.withLock { known -> (Checkpoint?, Bool) in
+            guard case .objects(let objects) = known.contents else { return (nil, false) }
+            var checkpoint = Checkpoint()
+            checkpoint.objects = objects
+            return (checkpoint, known.keepsOldCheckpoint)
+        }
+        // What is not known is not replaced.
+        guard isOwned, var checkpoint else { return }
+        checkpoint.place = LogPlace(run: ownRun, segment: writer.segment, offset: writer.size)
+        do {
+            try sync(&writer)
+            let new = files.checkpoint + ".new"
+            try SystemFile.store(checkpoint.bytes, at: new)
+            if keepsOld { try keepOldCheckpoint() }
+            try SystemFile.move(new, to: files.checkpoint)
+            try SystemFile.sync(files.folder)
+        } catch {
+            diagnostics.once("checkpoint", .error, "The state's checkpoint could not be written", error)
+            return
+        }
+        let place = checkpoint.place
+        known.withLock { known in
+            known.index.covered = place
+            known.changesSinceCheckpoint = 0
+            known.keepsOldCheckpoint = false
+        }
+    }
+
+    private func keepOldCheckpoint() throws {
+        do {
+            try SystemFile.move(files.checkpoint, to: files.checkpoint + ".unreadable")
+        } catch SystemFile.Failure.missing {}  // nothing to keep
+    }
+
+    func sync() {
+        writer.withLock { writer in
+            do {
+                try sync(&writer)
+            } catch {
+                diagnostics.once("sync", .error, "What is stored could not be brought to the disk itself", error)
+            }
+        }
+    }
+
+    private func sync(_ writer: inout Writer) throws {
+        try writer.appender?.sync()
+        if writer.mustSyncFolder { try SystemFile.sync(files.folder) }
+        writer.mustSyncFolder = false
+    }
+
+    func endWriting() {
+        writer.withLock { writer in
+            guard !writer.isClosed else { return }
+            writer.isClosed = true
+            if known.withLock({ $0.changesSinceCheckpoint > 0 }) { checkpoint(&writer) }
+            try? sync(&writer)  // said by the checkpoint, if there was state; events survive the process anyway
+            writer.appender.take()?.close()
+        }
+    }
+}

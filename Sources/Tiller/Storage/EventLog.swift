@@ -1,0 +1,143 @@
+/// Events and state in a folder: an append-only log that a kill at any point leaves whole.
+///
+/// The article "What is stored, and how" has the files, the form of a record, and the order in which everything is written;
+/// `StoreModel` in the tests is that protocol in a form that can be explored.
+final class EventLog: EventStore {
+    /// What the plugins have stored.
+    enum Contents: Sendable {
+        case objects(JSONObject)
+        /// The checkpoint can't be read. What the log told beside it is kept for when it can.
+        case unreadable(changes: [StateChange])
+    }
+
+    struct Known: Sendable {
+        var index: LogIndex
+        var contents: Contents
+        var changesSinceCheckpoint = 0
+        /// Keys whose stored value was no object and was replaced: the old checkpoint stays beside the new one.
+        var keepsOldCheckpoint = false
+    }
+
+    /// The segment that is written.
+    struct Writer: Sendable {
+        var appender: SystemFile.Appender?
+        var segment = 0
+        var size = 0
+        /// The next event's number.
+        var next: UInt64 = 0
+        var hasNotedRun = false
+        var mustSyncFolder = false
+        var isClosed = false
+    }
+
+    /// What is read and acknowledged.
+    struct Reader: Sendable {
+        var base: SlotFile
+        var acknowledgements: [Int: SlotFile]
+        /// Where the next batch is likely to begin.
+        var cursor: Cursor?
+        /// Files of a run that has been taken into the base: no other is before they are gone.
+        var leftovers: [String] = []
+        var isClosed = false
+    }
+
+    struct Cursor: Sendable {
+        let run: Int
+        let segment: Int
+        let number: UInt64
+        let offset: Int
+    }
+
+    let files: LogFiles
+    let diagnostics: Diagnostics
+    let limits: Limits
+    let boot: UInt64
+    let ownRun: Int
+    let isOwned: Bool
+    private let ownership: FolderOwnership
+    /// Taken in this order; the last one never while a file is read or written.
+    let writer = Locked(Writer())
+    let reader: Locked<Reader>
+    let known: Locked<Known>
+
+    /// Opens the log of a folder, which is made if it is not there.
+    ///
+    /// An instance of this process that is closing the folder is waited for, one second at the most.
+    init(folder: String, limits: Limits = Limits(), boot: UInt64, diagnostics: Diagnostics) throws {
+        files = LogFiles(folder: folder)
+        self.diagnostics = diagnostics
+        self.limits = limits
+        self.boot = boot
+        try SystemFile.makeFolder(folder)
+        ownership = try FolderOwnership(of: folder)
+        isOwned = ownership.isHeld
+        let opening = try LogOpening(files, isOwner: isOwned, diagnostics)
+        ownRun = opening.index.ownRun
+        reader = Locked(Reader(base: opening.base, acknowledgements: opening.acknowledgements))
+        known = Locked(
+            Known(
+                index: opening.index, contents: opening.contents, changesSinceCheckpoint: opening.changeCount))
+        if !isOwned { diagnostics.warn("Another instance owns \(folder): this one stores nothing") }
+    }
+
+    deinit { close() }
+
+    // MARK: EventStore
+
+    var isDurable: Bool { isOwned }
+
+    var counts: EventCounts { known.withLock { $0.index.counts } }
+
+    func prepareToClose() { ownership.prepareToClose() }
+
+    func whenWanted(_ action: @escaping @Sendable () -> Void) { ownership.whenWanted(action) }
+
+    /// Writes nothing: what was stored is there, and the next opening finds its state.
+    func close() {
+        writer.withLock { writer in
+            writer.isClosed = true
+            writer.appender.take()?.close()
+        }
+        reader.withLock { $0.isClosed = true }
+        ownership.close()
+    }
+
+    // MARK: State
+
+    func load(_ key: String) -> Stored {
+        readAgain()
+        guard case .objects(let objects) = known.withLock({ $0.contents }) else { return .unreadable }
+        guard let value = objects[key] else { return .absent }
+        return value.object.map(Stored.value) ?? .unreadable
+    }
+
+    func save(_ changes: [StateChange]) throws {
+        guard isOwned else { return }
+        if let failure = append([StoreRecord(event: nil, changes: changes)]).failure { throw failure }
+    }
+
+    /// Reads the checkpoint, if it could not be read before.
+    func readAgain() {
+        guard case .unreadable = known.withLock({ $0.contents }),
+            let checkpoint = LogOpening.readCheckpoint(files, diagnostics)
+        else { return }
+        known.withLock { known in
+            // What was saved meanwhile is newer than what was read.
+            guard case .unreadable(let changes) = known.contents else { return }
+            known.contents = .objects(changes.applied(to: checkpoint.objects))
+        }
+    }
+}
+
+extension [StateChange] {
+    func applied(to objects: JSONObject) -> JSONObject {
+        var objects = objects
+        for change in self { objects[change.key] = .object(change.applied(to: objects[change.key]?.object ?? [:])) }
+        return objects
+    }
+}
+
+/// The SDK's own store on a folder, for TillerTesting.
+package func openEventLog(folder: String, logger: any Logger) throws -> any EventStore {
+    try EventLog(folder: folder, boot: 0, diagnostics: Diagnostics(logger: logger, level: .error))
+}

@@ -1,0 +1,149 @@
+/// Where an instance keeps its events and its plugins' state: a log in a folder, or memory.
+///
+/// `append` and `sync` come from the pipeline's executor, `nextBatch` and `acknowledge` from one uploader at a time; the
+/// rest from any thread.
+package protocol EventStore: StateStore {
+    /// Whether what was appended outlives the process.
+    var isDurable: Bool { get }
+
+    /// How many events have come in and gone again.
+    var counts: EventCounts { get }
+
+    /// Stores records, in order.
+    ///
+    /// - Returns: How many were stored, the first ones; all of them, if there is no failure.
+    func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?)
+
+    /// The events that are to be delivered next, oldest first; `nil` if none waits.
+    ///
+    /// - Throws: Why they can't be read now. They stay.
+    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch?
+
+    /// Events were delivered: they go.
+    ///
+    /// - Throws: Why that could not be written down. In this process they are gone all the same.
+    func acknowledge(_ batch: StoredBatch) throws
+
+    /// Brings what was appended to the disk itself.
+    func sync()
+
+    /// Nothing is appended any more. What waits can still be delivered until `close`.
+    func endWriting()
+
+    /// Runs an action, once at most, when another instance of this process waits for the store to be closed.
+    func whenWanted(_ action: @escaping @Sendable () -> Void)
+}
+
+/// How many events a store has had since it was opened.
+package struct EventCounts: Sendable, Hashable {
+    /// Those that waited at the opening, and those that were appended.
+    package var appended = 0
+    /// Those that are gone again: delivered, evicted, damaged.
+    package var settled = 0
+
+    /// Those that wait.
+    package var waiting: Int { appended - settled }
+
+    package init() {}
+}
+
+/// One thing to be stored: an event, the state that changed with it, or both.
+package struct StoreRecord: Sendable {
+    /// An event as it will be sent, but for `sentAt`.
+    package struct Content: Sendable {
+        let bytes: [UInt8]
+        /// Where the anonymous id's text lies, escaped as JSON has it; empty if there is none.
+        let anonymousId: Range<Int>
+        let moment: Moment
+    }
+
+    package let event: Content?
+    package internal(set) var changes: [StateChange]
+}
+
+/// What a batch may hold.
+package struct BatchBounds: Sendable {
+    /// Of the body, uncompressed. One event is taken whatever its size.
+    package let bytes: Int
+    package let count: Int
+    /// Whether all must have the same anonymous id.
+    package let isPerIdentity: Bool
+}
+
+/// Events that wait, of one run, as they are stored.
+package struct StoredBatch: Sendable {
+    /// One of them.
+    package struct Event: Sendable {
+        /// In the run.
+        let number: UInt64
+        /// Where it lies in the batch's bytes.
+        let bytes: Range<Int>
+        let anonymousId: Range<Int>
+        let wallMilliseconds: Int64
+        let continuous: Duration
+        /// The hash of the boot's identity; 0: unknown.
+        let boot: UInt64
+
+        /// What the event takes of a body: with `"sentAt"` and a comma.
+        var sizeInBatch: Int { bytes.count + 37 }
+    }
+
+    let run: Int
+    /// Whether the run is this instance's own.
+    let isOwnRun: Bool
+    /// From this number of the run up to the one before `end`; what is not among the events is damaged.
+    let start: UInt64
+    private(set) var end: UInt64
+    private(set) var bytes: [UInt8] = []
+    private(set) var events: [Event] = []
+    /// Of the body, uncompressed.
+    private(set) var size = 11  // {"batch":[]}, less the last event's comma
+
+    init(run: Int, isOwnRun: Bool, start: UInt64) {
+        self.run = run
+        self.isOwnRun = isOwnRun
+        self.start = start
+        end = start
+    }
+
+    /// Takes an event in, unless the batch is full.
+    mutating func take(
+        _ content: some Collection<UInt8>, anonymousId: Range<Int>, number: UInt64, wallMilliseconds: Int64,
+        continuous: Duration, boot: UInt64, within bounds: BatchBounds
+    ) -> Bool {
+        let offset = bytes.count
+        let event = Event(
+            number: number, bytes: offset..<offset + content.count,
+            anonymousId: anonymousId.lowerBound + offset..<anonymousId.upperBound + offset,
+            wallMilliseconds: wallMilliseconds, continuous: continuous, boot: boot)
+        if let first = events.first {
+            guard events.count < bounds.count, size + event.sizeInBatch <= bounds.bytes else { return false }
+            if bounds.isPerIdentity {
+                let id = content.dropFirst(anonymousId.lowerBound).prefix(anonymousId.count)
+                guard id.elementsEqual(bytes[first.anonymousId]) else { return false }
+            }
+        }
+        bytes.append(contentsOf: content)
+        events.append(event)
+        size += event.sizeInBatch
+        end = number + 1
+        return true
+    }
+
+    /// Nothing more is to be found before this number.
+    mutating func extend(to number: UInt64) { end = max(end, number) }
+
+    /// The anonymous id of the first event.
+    var anonymousId: String? {
+        guard let range = events.first?.anonymousId, !range.isEmpty else { return nil }
+        return (try? JSONValue(parsing: [UInt8(ascii: "\"")] + bytes[range] + [UInt8(ascii: "\"")]))?.string
+    }
+}
+
+extension TimeSource {
+    /// The boot as a number, for records; 0: unknown.
+    var bootHash: UInt64 {
+        guard let bootIdentity else { return 0 }
+        return UInt64(SHA256.hex(of: bootIdentity).prefix(16), radix: 16) ?? 0
+    }
+}

@@ -1,0 +1,83 @@
+import Dispatch
+
+/// The lock of a store's folder: who holds it owns what is stored there.
+///
+/// An instance that is closing its folder is waited for, one second at the most: an app that shuts an instance down and
+/// makes the next one on the next line must not find itself a guest.
+final class FolderOwnership: Sendable {
+    private struct State: Sendable {
+        var lock: Int32?
+        /// Entered from the announcement of the end to the end.
+        var closing: DispatchGroup?
+        var isWanted = false
+        var whenWanted: (@Sendable () -> Void)?
+    }
+
+    /// Folders that an instance of this process is about to let go of.
+    private static let closing = Locked<[String: FolderOwnership]>([:])
+
+    private let folder: String
+    private let state: Locked<State>
+
+    /// - Throws: Why the folder can't be locked by anybody.
+    init(of folder: String) throws {
+        self.folder = folder
+        let path = folder + "/owner.lock"
+        var lock = try SystemFile.lock(path)
+        if lock == nil {
+            Self.waitUntilClosed(folder)
+            lock = try SystemFile.lock(path)  // also if it was let go of just now
+        }
+        state = Locked(State(lock: lock))
+    }
+
+    deinit { close() }
+
+    /// Whether the folder is this instance's.
+    var isHeld: Bool { state.withLock { $0.lock != nil } }
+
+    /// The end has been announced.
+    func prepareToClose() {
+        let isNew = state.withLock { state in
+            guard state.lock != nil, state.closing == nil else { return false }
+            let closing = DispatchGroup()
+            closing.enter()
+            state.closing = closing
+            return true
+        }
+        if isNew { Self.closing.withLock { $0[folder] = self } }
+    }
+
+    /// Runs an action, once at most, when another instance waits for the end.
+    func whenWanted(_ action: @escaping @Sendable () -> Void) {
+        let isWanted = state.withLock { state in
+            if !state.isWanted { state.whenWanted = action }
+            return state.isWanted
+        }
+        if isWanted { action() }
+    }
+
+    /// Lets go of the folder.
+    func close() {
+        let (lock, closing) = state.withLock { state in
+            state.whenWanted = nil
+            return (state.lock.take(), state.closing.take())
+        }
+        if let lock { SystemFile.unlock(lock) }
+        guard let closing else { return }
+        Self.closing.withLock { folders in
+            if folders[folder] === self { folders[folder] = nil }
+        }
+        closing.leave()
+    }
+
+    private static func waitUntilClosed(_ folder: String) {
+        guard let owner = closing.withLock({ $0[folder] }) else { return }
+        let (closing, whenWanted) = owner.state.withLock { state in
+            state.isWanted = true
+            return (state.closing, state.whenWanted.take())
+        }
+        whenWanted?()
+        _ = closing?.wait(timeout: .now() + .seconds(1))  // afterwards the lock tells
+    }
+}

@@ -1,0 +1,52 @@
+/// The names of the log's files in a folder.
+struct LogFiles: Sendable {
+    let folder: String
+
+    var checkpoint: String { folder + "/checkpoint.json" }
+    var base: String { folder + "/base.ack" }
+
+    func acknowledgement(of run: Int) -> String { folder + "/\(Self.padded(run, to: 8)).ack" }
+
+    func segment(_ index: Int, of run: Int, first: UInt64) -> String {
+        folder + "/\(Self.padded(run, to: 8))-\(Self.padded(index, to: 6))-\(Self.padded(first, to: 12)).log"
+    }
+
+    func segment(_ segment: LogIndex.Segment, of run: Int) -> String {
+        self.segment(segment.index, of: run, first: segment.first)
+    }
+
+    /// Leading zeros, so that a list by name is a list by age.
+    private static func padded(_ number: some FixedWidthInteger, to width: Int) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+    }
+
+    /// What a file of the folder is.
+    enum Kind: Equatable {
+        case segment(run: Int, index: Int, first: UInt64)
+        case acknowledgement(run: Int)
+        /// A segment of a later version.
+        case newerSegment(run: Int)
+        /// Not ours.
+        case other
+    }
+
+    static func kind(of name: String) -> Kind {
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return .other }
+        let numbers = parts[0].split(separator: "-", omittingEmptySubsequences: false)
+        // An `Int` may be written with a sign; ours are not.
+        guard numbers.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
+            let run = numbers.first.flatMap({ Int($0) }), run > 0, run < Int.max / 2
+        else { return .other }
+        switch parts[1] {
+        case "ack" where numbers.count == 1: return .acknowledgement(run: run)
+        case "log" where numbers.count == 3:
+            guard let index = Int(numbers[1]), let first = UInt64(numbers[2]), first < .max / 2 else { return .other }
+            return .segment(run: run, index: index, first: first)
+        case let ending where ending.hasPrefix("log") && Int(ending.dropFirst(3)) ?? 0 > 1:
+            return .newerSegment(run: run)
+        default: return .other
+        }
+    }
+}

@@ -1,0 +1,161 @@
+/// What is known of the log's files, without reading them: a value, with the rules of who goes when.
+struct LogIndex: Sendable {
+    struct Segment: Sendable {
+        let index: Int
+        /// The number of its first event.
+        let first: UInt64
+        var size = 0
+        /// Whether it holds state that no checkpoint may have.
+        var hasState = false
+    }
+
+    /// What became of events that are gone.
+    struct Sums: Sendable, Equatable {
+        var delivered: UInt64 = 0
+        var evicted: UInt64 = 0
+        var damaged: UInt64 = 0
+        var refused: UInt64 = 0
+
+        static func + (left: Sums, right: Sums) -> Sums {
+            Sums(
+                delivered: left.delivered + right.delivered, evicted: left.evicted + right.evicted,
+                damaged: left.damaged + right.damaged, refused: left.refused + right.refused)
+        }
+    }
+
+    struct Run: Sendable {
+        let number: Int
+        var segments: [Segment] = []
+        /// The number after its last event.
+        var end: UInt64 = 0
+        /// The number of the first event that waits.
+        var position: UInt64 = 0
+        var sums = Sums()
+
+        /// The number after a segment's last event.
+        func end(ofSegmentAt index: Int) -> UInt64 {
+            index + 1 < segments.count ? segments[index + 1].first : end
+        }
+    }
+
+    /// In the order of their numbers, this instance's own last.
+    var runs: [Run] = []
+    let ownRun: Int
+    /// Up to here the checkpoint on the disk holds the state.
+    var covered = LogPlace()
+    var counts = EventCounts()
+
+    /// All segments together.
+    var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + $1.size } } }
+
+    /// What all runs and the base have come to.
+    var sums: Sums { runs.reduce(Sums()) { $0 + $1.sums } }
+
+    /// The oldest run in which something waits.
+    var nextRun: Run? { runs.first { $0.position < $0.end } }
+
+    private func isCovered(_ segment: Segment, of run: Int) -> Bool {
+        !segment.hasState || LogPlace(run: run, segment: segment.index, offset: segment.size) <= covered
+    }
+
+    private func index(of run: Int) -> Int? { runs.firstIndex { $0.number == run } }
+}
+
+// MARK: - Growing
+
+extension LogIndex {
+    mutating func begin(_ segment: Segment) {
+        if let index = index(of: ownRun) {
+            runs[index].segments.append(segment)
+        } else {
+            runs.append(Run(number: ownRun, segments: [segment]))
+        }
+    }
+
+    /// Records were appended to the own run's last segment.
+    mutating func grow(to size: Int, end: UInt64, hasState: Bool) {
+        guard let index = index(of: ownRun), !runs[index].segments.isEmpty else { return }
+        let last = runs[index].segments.count - 1
+        counts.appended += Int(end - runs[index].end)
+        runs[index].end = end
+        runs[index].segments[last].size = size
+        if hasState { runs[index].segments[last].hasState = true }
+    }
+}
+
+// MARK: - Going
+
+extension LogIndex {
+    /// Events are settled: delivered, or found to be damaged between those that are.
+    ///
+    /// - Returns: The run as it is now; `nil` if nothing changed.
+    mutating func settle(_ batch: StoredBatch) -> Run? {
+        guard let index = index(of: batch.run), batch.end > runs[index].position else { return nil }
+        // What was evicted meanwhile has been counted.
+        let from = max(batch.start, runs[index].position)
+        let delivered = UInt64(batch.events.lazy.filter { $0.number >= from }.count)
+        move(index, to: batch.end) { sums, count in
+            sums.delivered += delivered
+            sums.damaged += count - delivered
+        }
+        return runs[index]
+    }
+
+    private mutating func move(_ index: Int, to position: UInt64, _ count: (inout Sums, UInt64) -> Void) {
+        let moved = position - runs[index].position
+        runs[index].position = position
+        count(&runs[index].sums, moved)
+        counts.settled += Int(moved)
+    }
+
+    /// The oldest closed segment, if all are larger than a limit together.
+    func segmentToEvict(limit: Int) -> (run: Int, segment: Segment, isCovered: Bool)? {
+        guard bytes > limit else { return nil }
+        for run in runs {
+            let closed = run.number == ownRun ? run.segments.dropLast() : run.segments[...]
+            if let oldest = closed.first { return (run.number, oldest, isCovered(oldest, of: run.number)) }
+        }
+        return nil
+    }
+
+    /// Events up to the end of a segment are given up.
+    ///
+    /// - Returns: The run as it is now, and how many were given up.
+    mutating func evict(_ segment: Int, of run: Int) -> (run: Run, count: UInt64)? {
+        guard let index = index(of: run),
+            let offset = runs[index].segments.firstIndex(where: { $0.index == segment })
+        else { return nil }
+        let end = runs[index].end(ofSegmentAt: offset)
+        let count = end > runs[index].position ? end - runs[index].position : 0
+        if count > 0 { move(index, to: end) { $0.evicted += $1 } }
+        return (runs[index], count)
+    }
+
+    /// Closed segments that hold nothing any more.
+    ///
+    /// - Parameter covered: Those whose state a checkpoint has; otherwise those that wait for one.
+    func finishedSegments(covered: Bool) -> [(run: Int, segment: Segment)] {
+        runs.flatMap { run in
+            run.segments.indices.filter { index in
+                (run.number != ownRun || index < run.segments.count - 1)
+                    && run.end(ofSegmentAt: index) <= run.position
+                    && isCovered(run.segments[index], of: run.number) == covered
+            }.map { (run.number, run.segments[$0]) }
+        }
+    }
+
+    /// The oldest run that is over and in which nothing waits, if no segment of it waits for a checkpoint.
+    var runToFold: Run? {
+        runs.first { run in
+            run.number != ownRun && run.position >= run.end
+                && run.segments.allSatisfy { isCovered($0, of: run.number) }
+        }
+    }
+
+    mutating func remove(_ segment: Int, of run: Int) {
+        guard let index = index(of: run) else { return }
+        runs[index].segments.removeAll { $0.index == segment }
+    }
+
+    mutating func remove(run: Int) { runs.removeAll { $0.number == run } }
+}

@@ -1,0 +1,169 @@
+/// The head of a record of the log, as the article "What is stored, and how" describes it.
+struct LogRecordHeader: Sendable, Equatable {
+    static let size = 60
+    /// No byte of UTF-8, so none of JSON.
+    static let marker: UInt8 = 0xFF
+    private static let kind: UInt8 = 1
+
+    var eventLength = 0
+    var stateLength = 0
+    /// Where the anonymous id lies in the event.
+    var anonymousId = 0..<0
+    var payloadChecksum: UInt32 = 0
+    var number: UInt64 = 0
+    var wallMilliseconds: Int64 = 0
+    var continuousNanoseconds: Int64 = 0
+    var boot: UInt64 = 0
+
+    var payloadLength: Int { eventLength + stateLength }
+
+    func write(to bytes: inout [UInt8]) {
+        let start = bytes.count
+        bytes.append(Self.marker)
+        bytes.append(Self.kind)
+        bytes.appendLittleEndian(UInt16(0))
+        bytes.appendLittleEndian(UInt32(eventLength))
+        bytes.appendLittleEndian(UInt32(stateLength))
+        bytes.appendLittleEndian(UInt32(anonymousId.lowerBound))
+        bytes.appendLittleEndian(UInt32(anonymousId.count))
+        bytes.appendLittleEndian(payloadChecksum)
+        bytes.appendLittleEndian(number)
+        bytes.appendLittleEndian(wallMilliseconds)
+        bytes.appendLittleEndian(continuousNanoseconds)
+        bytes.appendLittleEndian(boot)
+        bytes.appendLittleEndian(CRC32C.checksum(of: bytes[start...]))
+    }
+
+    init() {}
+
+    /// `nil` if what lies there is no whole head.
+    init?(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
+        guard bytes.count - offset >= Self.size, bytes[offset] == Self.marker, bytes[offset + 1] == Self.kind else {
+            return nil
+        }
+        let head = UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + Self.size])
+        func read<T: FixedWidthInteger>(_ offset: Int, _ type: T.Type) -> T {
+            T(littleEndian: head.loadUnaligned(fromByteOffset: offset, as: T.self))
+        }
+        let checked = UnsafeRawBufferPointer(rebasing: head[..<(Self.size - 4)])
+        guard read(Self.size - 4, UInt32.self) == CRC32C.checksum(of: checked) else { return nil }
+        eventLength = Int(read(4, UInt32.self))
+        stateLength = Int(read(8, UInt32.self))
+        let idStart = Int(read(12, UInt32.self))
+        anonymousId = idStart..<idStart + Int(read(16, UInt32.self))
+        payloadChecksum = read(20, UInt32.self)
+        number = read(24, UInt64.self)
+        wallMilliseconds = read(32, Int64.self)
+        continuousNanoseconds = read(40, Int64.self)
+        boot = read(48, UInt64.self)
+        // A right checksum does not make a writer right.
+        guard anonymousId.upperBound <= eventLength, payloadLength > 0, number < .max else { return nil }
+    }
+}
+
+extension [UInt8] {
+    /// Adds a record.
+    ///
+    /// - Parameters:
+    ///   - number: The event's, or without an event that of the next one.
+    ///   - boot: The hash of the boot's identity.
+    mutating func append(_ record: StoreRecord, number: UInt64, boot: UInt64) {
+        var state = JSONWriter()
+        if !record.changes.isEmpty {
+            var object = JSONObject()
+            for change in record.changes { object[change.key] = .object(change.changes) }
+            state.write(object)
+        }
+        var header = LogRecordHeader()
+        let event = record.event?.bytes ?? []
+        header.eventLength = event.count
+        header.stateLength = state.bytes.count
+        header.anonymousId = record.event?.anonymousId ?? 0..<0
+        header.number = number
+        if let moment = record.event?.moment {
+            header.wallMilliseconds = moment.wallMilliseconds
+            header.continuousNanoseconds = moment.continuous.wholeNanoseconds
+        }
+        header.boot = boot
+        let payload = event + state.bytes
+        header.payloadChecksum = CRC32C.checksum(of: payload)
+        header.write(to: &self)
+        append(contentsOf: payload)
+    }
+
+    fileprivate mutating func appendLittleEndian(_ value: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
+    }
+}
+
+extension Duration {
+    /// As many as fit 64 bits.
+    var wholeNanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        return overflows ? (seconds < 0 ? .min : .max) : product.addingClamped(attoseconds / 1_000_000_000)
+    }
+}
+
+/// Finds the whole records in bytes, whatever lies between them.
+struct LogScanner {
+    /// A whole record.
+    struct Found {
+        let header: LogRecordHeader
+        /// Where its payload lies: the event, then the state.
+        let payload: Range<Int>
+
+        var event: Range<Int> { payload.lowerBound..<payload.lowerBound + header.eventLength }
+        var state: Range<Int> { payload.lowerBound + header.eventLength..<payload.upperBound }
+        var end: Int { payload.upperBound }
+    }
+
+    /// Where reading goes on.
+    private(set) var offset = 0
+    /// Bytes that belong to no whole record.
+    private(set) var skipped = 0
+    /// The highest number that a damaged event's head, itself whole, told.
+    private(set) var highestDamaged: UInt64?
+
+    /// The next whole record; `nil` at the end.
+    mutating func next(in bytes: UnsafeRawBufferPointer) -> Found? {
+        while offset < bytes.count {
+            guard bytes[offset] == LogRecordHeader.marker else {
+                skipToMarker(in: bytes)
+                continue
+            }
+            guard let header = LogRecordHeader(bytes, at: offset) else {
+                skip()
+                continue
+            }
+            let start = offset + LogRecordHeader.size
+            guard header.payloadLength <= bytes.count - start,
+                case let payload = start..<start + header.payloadLength,
+                CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: bytes[payload])) == header.payloadChecksum
+            else {
+                noteDamage(header)
+                continue
+            }
+            offset = payload.upperBound
+            return Found(header: header, payload: payload)
+        }
+        return nil
+    }
+
+    private mutating func noteDamage(_ header: LogRecordHeader) {
+        if header.eventLength > 0 { highestDamaged = max(highestDamaged ?? 0, header.number) }
+        // Not past the payload: a whole record may lie in what was meant for it.
+        skip()
+    }
+
+    private mutating func skip() {
+        offset += 1
+        skipped += 1
+    }
+
+    private mutating func skipToMarker(in bytes: UnsafeRawBufferPointer) {
+        let next = bytes[offset...].firstIndex(of: LogRecordHeader.marker) ?? bytes.count
+        skipped += next - offset
+        offset = next
+    }
+}

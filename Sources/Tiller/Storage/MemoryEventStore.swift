@@ -1,0 +1,102 @@
+/// Events in memory, and state wherever a `StateStore` keeps it: for `Storage.memory`, for a store of the caller's, for a
+/// guest on another's folder, and where nothing can be stored.
+final class MemoryEventStore: EventStore {
+    private struct Waiting: Sendable {
+        let content: StoreRecord.Content
+        let number: UInt64
+    }
+
+    private struct Kept: Sendable {
+        var events: [Waiting] = []
+        /// How many of the first have gone; they are let go of in large steps.
+        var gone = 0
+        var next: UInt64 = 0
+        var counts = EventCounts()
+        /// State that the store would not take yet.
+        var unsaved: [StateChange] = []
+    }
+
+    private let state: any StateStore
+    private let diagnostics: Diagnostics
+    private let kept = Locked(Kept())
+
+    init(state: any StateStore, diagnostics: Diagnostics) {
+        self.state = state
+        self.diagnostics = diagnostics
+    }
+
+    var isDurable: Bool { false }
+    var isOwned: Bool { state.isOwned }
+    var counts: EventCounts { kept.withLock { $0.counts } }
+
+    func load(_ key: String) -> Stored { state.load(key) }
+
+    func save(_ changes: [StateChange]) throws {
+        guard state.isOwned else { return }
+        let all = kept.withLock { kept in
+            kept.unsaved.merge(changes)
+            return kept.unsaved
+        }
+        guard !all.isEmpty else { return }
+        try state.save(all)
+        kept.withLock { $0.unsaved = [] }
+    }
+
+    /// What a store refuses is kept, and tried again with the next change.
+    func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
+        var changes: [StateChange] = []
+        for record in records { changes.merge(record.changes) }
+        do {
+            try save(changes)
+        } catch {
+            diagnostics.once("save", .error, "The state could not be stored; it is kept in memory", error)
+        }
+        kept.withLock { kept in
+            for case let content? in records.map(\.event) {
+                kept.events.append(Waiting(content: content, number: kept.next))
+                kept.next += 1
+                kept.counts.appended += 1
+            }
+        }
+        return (records.count, nil)
+    }
+
+    func nextBatch(_ bounds: BatchBounds) -> StoredBatch? {
+        kept.withLock { kept in
+            let waiting = kept.events[kept.gone...]
+            guard let first = waiting.first else { return nil }
+            var batch = StoredBatch(run: 1, isOwnRun: true, start: first.number)
+            for event in waiting {
+                let content = event.content
+                let isTaken = batch.take(
+                    content.bytes, anonymousId: content.anonymousId, number: event.number,
+                    wallMilliseconds: content.moment.wallMilliseconds, continuous: content.moment.continuous, boot: 0,
+                    within: bounds)
+                if !isTaken { break }
+            }
+            return batch
+        }
+    }
+
+    func acknowledge(_ batch: StoredBatch) {
+        kept.withLock { kept in
+            let count = kept.events[kept.gone...].prefix { $0.number < batch.end }.count
+            kept.gone += count
+            kept.counts.settled += count
+            guard kept.gone > 1_000 || kept.gone == kept.events.count else { return }
+            kept.events.removeFirst(kept.gone)
+            kept.gone = 0
+        }
+    }
+
+    func sync() {}
+    func endWriting() {}
+    func whenWanted(_ action: @escaping @Sendable () -> Void) {}
+    func prepareToClose() { state.prepareToClose() }
+    func close() { state.close() }
+}
+
+/// Events in memory beside a store of the caller's, for TillerTesting.
+package func eventsInMemory(state: any StateStore, logger: any Logger) -> any EventStore {
+    MemoryEventStore(state: state, diagnostics: Diagnostics(logger: logger, level: .error))
+}

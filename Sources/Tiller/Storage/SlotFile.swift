@@ -1,0 +1,75 @@
+/// Six numbers that are replaced as one: two slots, written alternately, of which the newer whole one counts.
+///
+/// A kill or a power cut in the middle of a write damages the slot that is written, never the one that counts.
+struct SlotFile: Sendable {
+    /// What a file holds that is no slot file any more.
+    struct Damage: Error, CustomStringConvertible {
+        let path: String
+        var description: String { "\(path) is damaged" }
+    }
+
+    /// A file of a later version: it is left alone.
+    struct NewerFormat: Error, CustomStringConvertible {
+        let path: String
+        var description: String { "\(path) has a newer format" }
+    }
+
+    static let count = 6
+    private static let format: UInt64 = 1
+    private static let slotSize = 72
+    /// Apart, so that no disk writes both at once.
+    private static let distance = 4_096
+
+    let path: String
+    /// Of the slot that counts; 0: there is none yet.
+    private(set) var generation: UInt64 = 0
+    private(set) var values = [UInt64](repeating: 0, count: count)
+
+    /// The file at a path, which need not be there yet.
+    ///
+    /// - Throws: `Damage`, `NewerFormat`, or why it can't be read.
+    init(reading path: String) throws {
+        self.init(new: path)
+        guard let bytes = try SystemFile.contents(of: path), !bytes.isEmpty else { return }
+        let slots = [0, Self.distance].compactMap { Self.slot(in: bytes, at: $0) }
+        if slots.contains(where: { $0[0] > Self.format }) { throw NewerFormat(path: path) }
+        guard let newest = slots.max(by: { $0[1] < $1[1] }) else {
+            // Shorter than the first slot: that one was never written whole, so nothing has been told by it yet.
+            if bytes.count < Self.slotSize { return }
+            throw Damage(path: path)
+        }
+        generation = newest[1]
+        values = Array(newest[2...])
+    }
+
+    init(new path: String) { self.path = path }
+
+    /// Replaces the numbers.
+    mutating func write(_ values: [UInt64]) throws {
+        var bytes: [UInt8] = []
+        for value in [Self.format, generation + 1] + values {
+            withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+        }
+        let checksum = UInt64(CRC32C.checksum(of: bytes))
+        withUnsafeBytes(of: checksum.littleEndian) { bytes.append(contentsOf: $0) }
+        let offset = generation % 2 == 0 ? 0 : Self.distance
+        try SystemFile.overwrite(bytes, at: path, offset: offset)
+        generation += 1
+        self.values = values
+    }
+
+    /// Format, generation, numbers; `nil` if the slot is not whole.
+    private static func slot(in bytes: [UInt8], at offset: Int) -> [UInt64]? {
+        guard bytes.count >= offset + slotSize else { return nil }
+        let words = bytes.withUnsafeBytes { bytes in
+            (0..<slotSize / 8).map { index in
+                UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset + index * 8, as: UInt64.self))
+            }
+        }
+        let checked = bytes[offset..<offset + slotSize - 8]
+        guard words[0] > 0, words[1] > 0, words[words.count - 1] == UInt64(CRC32C.checksum(of: checked)) else {
+            return nil
+        }
+        return Array(words.dropLast())
+    }
+}
