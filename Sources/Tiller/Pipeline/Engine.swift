@@ -24,6 +24,7 @@ final class Engine: Sendable {
     /// Its last upload goes on after the pipeline's end.
     private let formerDataPlane = Locked<RudderStackDestination?>(nil)
     private let weakHandle = Locked(WeakHandle())
+    private let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
 
     private struct WeakHandle: Sendable { weak var analytics: Analytics? }
@@ -36,6 +37,10 @@ final class Engine: Sendable {
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
         pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
         hub = LifecycleHub()
+        let token = ProcessExit.register { [weak self] done in
+            if let self { self.whenPassed(done) } else { done() }
+        }
+        exitToken.withLock { $0 = token }
         executor.setSpecific(key: Self.executorKey, value: ObjectIdentifier(self))
         if configuration.writeKey.isEmpty { diagnostics.error("The write key is empty: no data plane will know it") }
     }
@@ -61,7 +66,10 @@ extension Engine {
     func flush() { finish(core.withLock { $0.send(.flush) }) }
 
     /// Runs an action when everything recorded before has passed the pipeline, or at once after the end.
-    func whenPassed(throughDestinations: Bool = false, _ action: @escaping @Sendable () -> Void) {
+    func whenPassed(_ action: @escaping @Sendable () -> Void) { whenPassed(throughDestinations: false, action) }
+
+    /// - Parameter throughDestinations: Whether the queues of the destinations beside the data plane count too.
+    func whenPassed(throughDestinations: Bool, _ action: @escaping @Sendable () -> Void) {
         if closed.isReached {
             action()
         } else {
@@ -317,6 +325,7 @@ extension Engine {
 
     /// The last upload is over: what was kept in memory only is lost.
     func finish() {
+        exitToken.withLock { $0.take() }?.cancel()
         let waiting = store.counts.waiting
         if waiting > 0, !store.isDurable {
             diagnostics.error("\(waiting) events were not delivered before the shutdown")

@@ -160,7 +160,7 @@ extension EventLog {
 // MARK: - Checkpoints and the disk
 
 extension EventLog {
-    /// The state up to here, under another name first. The segment comes before it: what it covers must be there.
+    /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
     func checkpoint(_ writer: inout Writer) {
         let (checkpoint, keepsOld) = known.withLock { known -> (Checkpoint?, Bool) in
             guard case .objects(let objects) = known.contents else { return (nil, false) }
@@ -173,6 +173,10 @@ extension EventLog {
         checkpoint.place = LogPlace(run: ownRun, segment: writer.segment, offset: writer.size)
         do {
             try sync(&writer)
+            // Earlier processes may have been killed before they did so.
+            for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
+                try SystemFile.sync(files.segment(segment, of: run))
+            }
             let new = files.checkpoint + ".new"
             try SystemFile.store(checkpoint.bytes, at: new)
             if keepsOld { try keepOldCheckpoint() }

@@ -144,6 +144,13 @@ extension LogIndex {
         }
     }
 
+    /// Segments of earlier runs with state that a checkpoint is about to cover.
+    var uncoveredOfEarlierRuns: [(run: Int, segment: Segment)] {
+        runs.filter { $0.number != ownRun }.flatMap { run in
+            run.segments.filter { !isCovered($0, of: run.number) }.map { (run.number, $0) }
+        }
+    }
+
     /// The oldest run that is over and in which nothing waits, if no segment of it waits for a checkpoint.
     var runToFold: Run? {
         runs.first { run in

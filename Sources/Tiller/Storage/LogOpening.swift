@@ -61,6 +61,8 @@ struct LogOpening {
         }
         // It has been taken into the base: what is left of it is not events any more.
         if let leftover = runs.removeValue(forKey: folded), isOwner {
+            // The process that wrote that may have been killed before it brought it to the disk.
+            try SystemFile.sync(files.base)
             for segment in leftover.segments { try SystemFile.remove(files.segment(segment, of: folded)) }
             try SystemFile.remove(files.acknowledgement(of: folded))
         }
