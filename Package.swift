@@ -8,6 +8,26 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
 ]
 
+/// Whether to build against stub modules of Apple's frameworks, as `.ci/apple-stubs` does. Nobody else depends on anything.
+let isStubBuild = Context.environment["TILLER_APPLE_STUBS"] == "1"
+
+let stubs: [Target.Dependency] = isStubBuild ? [.product(name: "AppleStubs", package: "AppleStubs")] : []
+
+let tests: [Target] = [
+    .testTarget(
+        name: "TillerTests", dependencies: ["Tiller", "TillerTesting"], resources: [.copy("Resources/sessions")],
+        swiftSettings: settings),
+    .testTarget(
+        name: "PublicAPITests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),
+]
+
+let appleTests: [Target] = [
+    .testTarget(
+        name: "AppleTests", dependencies: ["Tiller", "TillerTesting"] + stubs,
+        // Without the flag `import Testing` beside `import UIKit` asks for a module that only Apple has.
+        swiftSettings: settings + [.unsafeFlags(["-Xfrontend", "-disable-cross-import-overlays"])])
+]
+
 let package = Package(
     name: "Tiller",
     platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
@@ -16,18 +36,16 @@ let package = Package(
         .library(name: "TillerTesting", targets: ["TillerTesting"]),
         .executable(name: "tiller", targets: ["TillerCommand"]),
     ],
+    dependencies: isStubBuild ? [.package(path: "Tests/AppleStubs")] : [],
     targets: [
-        .target(name: "Tiller", swiftSettings: settings),
+        .target(
+            name: "Tiller", dependencies: stubs,
+            swiftSettings: settings + (isStubBuild ? [.define("TILLER_APPLE_STUBS")] : [])),
         .target(name: "TillerTesting", dependencies: ["Tiller"], swiftSettings: settings),
         // The folder is `tiller`, the module is not: two modules that differ in case only collide on macOS.
         .executableTarget(
             name: "TillerCommand", dependencies: ["Tiller", "TillerTesting"], path: "Sources/tiller",
             swiftSettings: settings),
-        .testTarget(
-            name: "TillerTests", dependencies: ["Tiller", "TillerTesting"], resources: [.copy("Resources/sessions")],
-            swiftSettings: settings),
-        .testTarget(
-            name: "PublicAPITests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),
-    ],
+    ] + (isStubBuild ? appleTests : tests),
     swiftLanguageModes: [.v6]
 )

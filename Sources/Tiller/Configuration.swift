@@ -40,7 +40,9 @@ public struct Configuration: Sendable {
     /// Tells instances of one write key apart: each name has a state of its own. `"default"` by default.
     public var instanceName: String
 
-    /// Says when the app is in the foreground. The default is the process's own life: in the foreground from its start.
+    /// Says when the app is in the foreground. The default is `PlatformLifecycleSource.automatic()`: the user-interface
+    /// framework's notifications in apps on Apple platforms; elsewhere, and in tools and services, the process's own life,
+    /// in the foreground from its start.
     public var lifecycleSource: any LifecycleSource
 
     /// Clocks and timers.
@@ -82,7 +84,7 @@ public struct Configuration: Sendable {
     ///   - logLevel: `.error` by default.
     ///   - storage: `.automatic` by default.
     ///   - instanceName: `"default"` by default.
-    ///   - lifecycleSource: The process by default.
+    ///   - lifecycleSource: `PlatformLifecycleSource.automatic()` by default.
     ///   - time: The system's by default.
     ///   - identifiers: Seeded by the system by default.
     ///   - transport: A URL session by default.
@@ -103,7 +105,7 @@ public struct Configuration: Sendable {
         logLevel: LogLevel = .error,
         storage: Storage = .automatic,
         instanceName: String = "default",
-        lifecycleSource: any LifecycleSource = ProcessLifecycleSource(),
+        lifecycleSource: any LifecycleSource = PlatformLifecycleSource.automatic(),
         time: any TimeSource = SystemTime(),
         identifiers: IdentifierGenerator = .system(),
         transport: any Transport = URLSessionTransport(),

@@ -3,15 +3,19 @@ import Testing
 import Tiller
 import TillerTesting
 
-/// The README's Swift, compiled: every block of it stands below, to the letter but for white space.
+/// The README's Swift, compiled: every block of it stands below, to the letter but for white space, or, where it needs a
+/// framework of Apple's, in `AppleTests`.
 @Suite struct ReadmeSnippetsTests {
     @Test func everySnippetOfTheReadmeIsCompiledHere() throws {
         let here = URL(fileURLWithPath: #filePath)
         let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let source = try String(contentsOf: here, encoding: .utf8).filter { !$0.isWhitespace }
+        let apple = root.appendingPathComponent("Tests/AppleTests/ReadmeSnippets.swift")
+        let source = try [here, apple].map { try String(contentsOf: $0, encoding: .utf8) }.joined()
+            .filter { !$0.isWhitespace }
         let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
         let snippets = readme.components(separatedBy: "```swift\n").dropFirst().map { rest in
-            rest.components(separatedBy: "\n```")[0].split(separator: "\n").filter { !$0.hasPrefix("import ") }
+            rest.components(separatedBy: "\n```")[0].split(separator: "\n")
+                .filter { !$0.hasPrefix("import ") && $0 != "@main" }
         }
         #expect(snippets.count >= 8)
         for snippet in snippets {
@@ -50,9 +54,9 @@ import TillerTesting
             configuration: Configuration(
                 writeKey: "<WRITE_KEY>", dataPlaneUrl: "<DATA_PLANE_URL>", lifecycleSource: lifecycle))
 
-        lifecycle.background()  // for instance in applicationDidEnterBackground
-        lifecycle.foreground()  // in applicationWillEnterForeground
-        lifecycle.terminate()  // in applicationWillTerminate
+        lifecycle.background()  // the window was closed or put away
+        lifecycle.foreground()  // it is back
+        lifecycle.terminate()  // the process is about to end
         _ = analytics
     }
 

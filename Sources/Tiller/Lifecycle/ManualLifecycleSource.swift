@@ -46,6 +46,16 @@ public final class ManualLifecycleSource: LifecycleSource {
             token: CancellationToken { [weak self] in self?.state.withLock { $0.handlers[id] = nil } })
     }
 
+    /// For a source that drives this one: the observation keeps it.
+    func observe(
+        for source: any LifecycleSource, _ handler: @escaping @Sendable (LifecycleEvent) -> Void
+    ) -> LifecycleObservation {
+        let observation = observe(handler)
+        return LifecycleObservation(
+            isInForeground: observation.isInForeground,
+            token: CancellationToken { withExtendedLifetime(source) { observation.token.cancel() } })
+    }
+
     private func tell(_ event: LifecycleEvent, _ change: (inout State) -> Void) {
         let handlers = state.withLock { state in
             change(&state)

@@ -1,7 +1,8 @@
 /// The lifecycle of a command-line tool or a service: in the foreground from its start to its end.
 ///
 /// It touches no signal handler and no exit hook of the host. It is the
-/// default where no user interface's source is given.
+/// default where there is no user interface that Tiller knows
+/// (`PlatformLifecycleSource`).
 public final class ProcessLifecycleSource: LifecycleSource {
     /// The lifecycle of this process.
     public init() {}
