@@ -152,8 +152,12 @@ extension Uploader {
 
     /// What earlier processes left waits for the first foreground, or for the first event of this process.
     private func askAboutBacklog() {
-        let asks = state.withLock { $0.isInForeground && $0.isFree && !$0.hasFlushed && !$0.isClosing }
-        if asks { askPolicies() }
+        let environment = state.withLock { $0.environment }
+        environment?.onExecutor { [weak self] in
+            guard let self else { return }
+            let asks = self.state.withLock { $0.isInForeground && $0.isFree && !$0.hasFlushed && !$0.isClosing }
+            if asks { self.askPolicies() }
+        }
     }
 
     /// An upload that was asked for by a call.

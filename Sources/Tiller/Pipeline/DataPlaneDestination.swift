@@ -28,6 +28,8 @@ struct DataPlaneEnvironment: Sendable {
     let store: any EventStore
     /// The destination that had its place before is done with the store.
     let isFree: Milestone
+    /// Runs an action on the pipeline's executor, in the order of the road; not at all once the instance is gone.
+    let onExecutor: @Sendable (@escaping @Sendable () -> Void) -> Void
     /// Events were delivered, which the store kept in memory until now.
     let didDeliverFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
 }

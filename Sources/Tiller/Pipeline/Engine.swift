@@ -189,10 +189,11 @@ extension Engine {
             finish(core.withLock { $0.save([change]) })
         }
         return DataPlaneEnvironment(
-            diagnostics: diagnostics, installationId: installationId, store: store, isFree: isFree
-        ) { [core] count, bytes in
-            core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
-        }
+            diagnostics: diagnostics, installationId: installationId, store: store, isFree: isFree,
+            onExecutor: { [weak self] action in self?.whenPassed(action) },
+            didDeliverFromMemory: { [core] count, bytes in
+                core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
+            })
     }
 
     func remove(_ plugin: any Plugin) {

@@ -251,7 +251,7 @@ extension Uploader {
         _ = attach(
             to: DataPlaneEnvironment(
                 diagnostics: diagnostics, installationId: "installation", store: store, isFree: .reached,
-                didDeliverFromMemory: { _, _ in }))
+                onExecutor: { $0() }, didDeliverFromMemory: { _, _ in }))
         return store
     }
 }
