@@ -14,9 +14,13 @@ let isStubBuild = Context.environment["TILLER_APPLE_STUBS"] == "1"
 let stubs: [Target.Dependency] = isStubBuild ? [.product(name: "AppleStubs", package: "AppleStubs")] : []
 
 let tests: [Target] = [
-    .testTarget(
-        name: "TillerTests", dependencies: ["Tiller", "TillerTesting"], resources: [.copy("Resources/sessions")],
+    // Kills a process of its own over and over: too long for the tests, which check its verdict.
+    .executableTarget(
+        name: "kill-harness", dependencies: ["Tiller", "TillerTesting"], path: "Tests/KillHarness",
         swiftSettings: settings),
+    .testTarget(
+        name: "TillerTests", dependencies: ["Tiller", "TillerTesting", "TillerCommand", "kill-harness"],
+        resources: [.copy("Resources/sessions")], swiftSettings: settings),
     .testTarget(
         name: "PublicAPITests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),
 ]

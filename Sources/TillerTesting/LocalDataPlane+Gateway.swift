@@ -45,7 +45,7 @@ extension LocalDataPlane {
             case .health: return Verdict(reply: .healthy)
             case .batch(let writeKey):
                 do {
-                    let events = try batch(in: request.body)
+                    let events = try batch(in: plainBody(of: request))
                     let anonymousId = request.headers["AnonymousId"]
                     return Verdict(
                         reply: .ok,
@@ -75,6 +75,15 @@ extension LocalDataPlane.GatewayRules {
             let colon = credentials.firstIndex(of: UInt8(ascii: ":"))
         else { return nil }
         return String(decoding: credentials[..<colon], as: UTF8.self)
+    }
+
+    private func plainBody(of request: LocalDataPlane.Request) throws(Refusal) -> [UInt8] {
+        guard request.headers["Content-Encoding"] == "gzip", !request.body.isEmpty else { return request.body }
+        do {
+            return try Gzip.inflate(request.body, limit: LocalDataPlane.RequestReader.maximumBodySize)
+        } catch {
+            throw Refusal(reply: .unreadableBody)
+        }
     }
 
     /// All or nothing: the events of a body, or the first fault in the gateway's order.

@@ -6,4 +6,5 @@ import Darwin
 import Glibc
 #endif
 
+StandardDescriptors.occupy()  // before anything is opened
 exit(await TillerCommand.run(Array(CommandLine.arguments.dropFirst())))

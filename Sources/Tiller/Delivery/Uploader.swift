@@ -7,6 +7,8 @@ final class Uploader: Sendable {
         /// How many events the store had had at the last flush.
         var flushed = 0
         var hasFlushed = false
+        /// Whether events of earlier processes were waiting.
+        var hasBacklog = false
         var isInForeground = false
         var isRunning = false
         var attempts = Attempts()
@@ -106,6 +108,7 @@ final class Uploader: Sendable {
             state.isClosing = false
             state.target = 0
             state.flushed = 0
+            state.hasBacklog = environment.store.counts.waiting > 0
             return true
         }
         guard isFree else { return false }
@@ -152,7 +155,7 @@ extension Uploader {
 
     /// What earlier processes left waits for the first foreground, or for the first event of this process.
     private func askAboutBacklog() {
-        let environment = state.withLock { $0.environment }
+        let environment = state.withLock { $0.hasBacklog ? $0.environment : nil }
         environment?.onExecutor { [weak self] in
             guard let self else { return }
             let asks = self.state.withLock { $0.isInForeground && $0.isFree && !$0.hasFlushed && !$0.isClosing }

@@ -231,14 +231,16 @@ struct CommandResult: Sendable {
     let errors: String
 }
 
-/// Runs the built `tiller` in a folder. Its output goes to files there: no pipe that could fill up.
-func runTiller(_ arguments: [String], in folder: TestFolder) async throws -> CommandResult {
+/// Runs the built `tiller` in a folder. Its input and output are files there: no pipe that could fill up.
+func runTiller(_ arguments: [String], in folder: TestFolder, input: Data = Data()) async throws -> CommandResult {
     try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
     func file(_ name: String) throws -> (url: URL, handle: FileHandle) {
         let url = folder.url.appendingPathComponent(name)
         try Data().write(to: url)
         return (url, try FileHandle(forWritingTo: url))
     }
+    let inputFile = folder.url.appendingPathComponent("standard-input")
+    if !input.isEmpty { try input.write(to: inputFile) }
     let output = try file("standard-output")
     let errors = try file("standard-error")
     let process = Process()
@@ -246,7 +248,7 @@ func runTiller(_ arguments: [String], in folder: TestFolder) async throws -> Com
     process.executableURL = executable
     process.arguments = arguments
     process.currentDirectoryURL = folder.url
-    process.standardInput = FileHandle.nullDevice
+    process.standardInput = input.isEmpty ? .nullDevice : try FileHandle(forReadingFrom: inputFile)
     process.standardOutput = output.handle
     process.standardError = errors.handle
     let status = try await withCheckedThrowingContinuation { (done: CheckedContinuation<Int32, any Error>) in

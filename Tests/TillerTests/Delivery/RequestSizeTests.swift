@@ -85,7 +85,8 @@ import TillerTesting
         bench.time.virtual.advance(by: await bench.failure(1))
         await bench.requests(3)
         #expect(bench.batches == [["A"], ["A"], ["B"]])
-        let values = bench.transport.stub.requests.map { request in Self.names.compactMap { request.headers[$0] }.count }
+        let values = bench.transport.stub.requests.map { request in Self.names.compactMap { request.headers[$0] }.count
+        }
         #expect(values == [0, 3, 0])
         await bench.analytics.shutdownAndWait()
     }

@@ -33,13 +33,15 @@ import Glibc
         #expect(await next.shutdownAndWait() == 0)
     }
 
-    /// The exit waits a moment for what is on its way.
+    /// The exit waits a moment for what is on its way: here nothing passes before the exit has begun.
     @Test func anExitStoresWhatIsOnItsWay() async throws {
         let folder = TestFolder(name: "exit-drain-short")
         try? FileManager.default.removeItem(at: folder.url)
         await #expect(processExitsWith: .exitCode(7)) {
             let analytics = Self.instance(
-                on: TestFolder(name: "exit-drain-short").url, transport: StubTransport(), plugins: [SlowStart()])
+                on: TestFolder(name: "exit-drain-short").url, transport: StubTransport(), plugins: [Self.stuck])
+            // The last that is registered runs first.
+            atexit { ProcessExitTests.stuck.open() }
             for number in 0..<3 { Self.track(number, analytics) }
             exit(7)
         }
@@ -68,14 +70,7 @@ import Glibc
 
     // MARK: Steps
 
-    /// Holds the first event until another thread has had a thousand turns.
-    private final class SlowStart: Plugin {
-        let stage = Stage.before
-        func process(_ event: Event) -> Event? {
-            for _ in 0..<1_000 { sched_yield() }
-            return event
-        }
-    }
+    private static let stuck = StuckPlugin()
 
     private static func track(_ number: Int, _ analytics: Analytics) {
         analytics.track(name: "A", properties: ["number": .int(Int64(number))])
