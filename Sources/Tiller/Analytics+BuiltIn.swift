@@ -14,7 +14,9 @@ extension Analytics {
             LifecyclePlugin(
                 application: configuration.application,
                 sendsEvents: configuration.trackApplicationLifecycleEvents ?? isApp),
-            ContextPlugin(application: configuration.application),
+            ContextPlugin(
+                application: configuration.application, collectsDeviceId: configuration.collectDeviceId ?? isApp,
+                source: configuration.contextSource),
             RudderStackDestination(configuration: configuration),
         ]
     }

@@ -19,7 +19,8 @@ public struct Configuration: Sendable {
     /// What asks for an upload, beside `Analytics.flush()`. With none, only `flush()` uploads.
     public var flushPolicies: [any FlushPolicy]
 
-    /// Whether `context.device.id` may be sent; `nil`: in apps. No plugin of this version sends one.
+    /// Whether `context.device.id` is sent; `nil`: in apps. It is the platform's id for the app's vendor, or, where there is
+    /// none, a random id of the installation; never a hardware address.
     public var collectDeviceId: Bool?
 
     /// Whether Application Installed, Updated, Opened and Backgrounded are sent; `nil`: in apps.
@@ -57,6 +58,9 @@ public struct Configuration: Sendable {
     /// The app's name, version, build and namespace; by default those of the main bundle, where there is one.
     public var application: ApplicationInfo
 
+    /// Knows what surrounds the events: device, operating system, screen, language and the like; by default the platform.
+    public var contextSource: any ContextSource
+
     /// How events are put into requests; `nil`: per identity in apps, mixed elsewhere.
     public var batching: Batching?
 
@@ -89,6 +93,7 @@ public struct Configuration: Sendable {
     ///   - identifiers: Seeded by the system by default.
     ///   - transport: A URL session by default.
     ///   - application: The main bundle's by default.
+    ///   - contextSource: The platform by default.
     ///   - batching: `nil` by default.
     ///   - channel: `nil` by default.
     ///   - limits: See `Limits`.
@@ -110,6 +115,7 @@ public struct Configuration: Sendable {
         identifiers: IdentifierGenerator = .system(),
         transport: any Transport = URLSessionTransport(),
         application: ApplicationInfo = .main,
+        contextSource: any ContextSource = SystemContextSource(),
         batching: Batching? = nil,
         channel: Channel? = nil,
         limits: Limits = Limits()
@@ -131,6 +137,7 @@ public struct Configuration: Sendable {
         self.identifiers = identifiers
         self.transport = transport
         self.application = application
+        self.contextSource = contextSource
         self.batching = batching
         self.channel = channel
         self.limits = limits

@@ -106,6 +106,32 @@ struct PluginSurfaceTests {
         #expect(event?["context"]["sessionId"] == nil)
     }
 
+    // MARK: A platform of one's own
+
+    /// A console that Tiller does not know.
+    private final class ConsoleSource: ContextSource {
+        var hasDeviceId: Bool { true }
+
+        func read() -> SystemContext {
+            SystemContext(
+                device: SystemContext.Device(id: "unit-1", model: "PlayBox"),
+                os: SystemContext.OperatingSystem(name: "PlayOS", version: "9"))
+        }
+
+        func observe(_ handler: @escaping @Sendable () -> Void) -> CancellationToken { CancellationToken {} }
+    }
+
+    @Test func anAppSaysWhatItRunsOn() async {
+        var configuration = configuration
+        configuration.contextSource = ConsoleSource()
+        let analytics = Analytics(configuration: configuration)
+        analytics.track(name: "A")
+        let context = await analytics.delivered(to: transport).last?["context"]
+        #expect(context?["device"] == ["id": "unit-1", "model": "PlayBox"])
+        #expect(context?["os"] == ["name": "PlayOS", "version": "9"])
+        #expect(context?["timezone"] == nil)
+    }
+
     // MARK: What a plugin is told
 
     private final class Witness: Plugin {

@@ -35,6 +35,7 @@ import TillerTesting
         analytics.track(name: "Order Completed", properties: ["total": 12.5, "items": ["a", "b"]])
         analytics.identify(userId: "alice", traits: ["plan": "pro"])
 
+        await analytics.stored()  // everything recorded before is on disk
         let result = await analytics.flushed()  // .delivered, or why not
         let left = await analytics.shutdownAndWait()  // how many the data plane has not got; at most five seconds
         _ = (result, left)

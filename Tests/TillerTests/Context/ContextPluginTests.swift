@@ -1,20 +1,27 @@
-import Dispatch
-import Foundation
 import Testing
 import Tiller
 import TillerTesting
 
-/// What surrounds every event (`DECISIONS.md` 33).
+/// What surrounds every event.
 @Suite(.timeLimit(.minutes(5)))
 struct ContextPluginTests {
     private let transport = StubTransport()
     private let destination = RecordingDestination()
 
+    private static let system = SystemContext(
+        device: SystemContext.Device(manufacturer: "Acme", model: "Phone1,2", type: "AcmeOS"), locale: "de-AT",
+        network: SystemContext.Network(wifi: true, cellular: false),
+        os: SystemContext.OperatingSystem(name: "AcmeOS", version: "4.2", kernel: "9.1-rc2"),
+        screen: SystemContext.Screen(width: 390, height: 844.5, density: 3), timezone: "Europe/Vienna")
+
     private func makeAnalytics(
-        _ application: ApplicationInfo = ApplicationInfo(name: "Shop"), plugins: [any Plugin] = []
+        _ application: ApplicationInfo = ApplicationInfo(name: "Shop"),
+        source: any ContextSource = ManualContextSource(Self.system), plugins: [any Plugin] = []
     ) -> Analytics {
         var configuration = Configuration.test(transport: transport)
         configuration.application = application
+        configuration.collectDeviceId = false
+        configuration.contextSource = source
         return Analytics(configuration: configuration, plugins: plugins + [destination])
     }
 
@@ -23,11 +30,41 @@ struct ContextPluginTests {
         return try #require(await analytics.settled(destination).last).context
     }
 
-    @Test func everyEventHasLibraryLocaleAndTimezone() async throws {
+    @Test func everyPartHasTheNameAndTheTypeOfTheSpecification() async throws {
         let context = try await context(of: makeAnalytics())
+        #expect(context["app"] == ["name": "Shop"])
+        #expect(context["device"] == ["manufacturer": "Acme", "model": "Phone1,2", "type": "AcmeOS"])
         #expect(context["library"] == ["name": "tiller-swift", "version": .string(Analytics.version)])
-        #expect(context["timezone"]?.string == TimeZone.current.identifier)
-        #expect(context["locale"]?.string == Locale.current.identifier(.bcp47))
+        #expect(context["locale"] == "de-AT")
+        #expect(context["network"] == ["wifi": true, "cellular": false])
+        #expect(context["os"] == ["name": "AcmeOS", "version": "4.2", "kernel": "9.1-rc2"])
+        #expect(context["screen"] == ["width": 390.0, "height": 844.5, "density": 3.0])
+        #expect(context["timezone"] == "Europe/Vienna")
+        let own = ["app", "device", "library", "locale", "network", "os", "screen", "timezone"]
+        #expect(context.keys.filter(own.contains) == own)
+        let body = String(decoding: try #require(await sent(by: makeAnalytics())), as: UTF8.self)
+        #expect(body.contains(#""network":{"wifi":true,"cellular":false}"#))
+        #expect(body.contains(#""screen":{"width":390.0,"height":844.5,"density":3.0}"#))
+    }
+
+    private func sent(by analytics: Analytics) async -> [UInt8]? {
+        analytics.track(name: "A")
+        await analytics.flushed()
+        return transport.requests.last.map { Array($0.body) }
+    }
+
+    @Test func whatIsNotKnownIsLeftOut() async throws {
+        let nothing = try await context(of: makeAnalytics(ApplicationInfo(), source: ManualContextSource()))
+        let own = ["app", "device", "locale", "network", "os", "screen", "timezone"]
+        #expect(own.allSatisfy { nothing[$0] == nil })
+        let empty = SystemContext(
+            device: SystemContext.Device(id: "", manufacturer: "", model: "m", type: ""), locale: "",
+            os: SystemContext.OperatingSystem(name: "", version: nil, kernel: ""),
+            screen: SystemContext.Screen(width: .nan, height: 0, density: 2), timezone: "")
+        let part = try await context(of: makeAnalytics(source: ManualContextSource(empty)))
+        #expect(part["device"] == ["model": "m"])
+        #expect(part["screen"] == ["density": 2.0])
+        #expect(["locale", "network", "os", "timezone"].allSatisfy { part[$0] == nil })
     }
 
     @Test func unknownPartsOfTheApplicationAreLeftOut() async throws {
@@ -43,17 +80,6 @@ struct ContextPluginTests {
         #expect(parts.count == 3 && parts.allSatisfy { Int($0) != nil })
     }
 
-    @Test func noHardwareIdentifierAndNoHostNameIsSent() async throws {
-        let analytics = makeAnalytics()
-        analytics.track(name: "A")
-        await analytics.flushed()
-        let body = String(decoding: try #require(transport.requests.last).body, as: UTF8.self)
-        #expect(!body.contains(ProcessInfo.processInfo.hostName))
-        let context = try await context(of: analytics)
-        #expect(context["device"] == nil)
-        #expect(context["network"] == nil)
-    }
-
     @Test func theContextWinsOverTheCallersButNotOverLaterPlugins() async throws {
         let plugin = ClosurePlugin(.enrichment) { event, _ in
             var event = event
@@ -62,11 +88,28 @@ struct ContextPluginTests {
         }
         let analytics = makeAnalytics(plugins: [plugin])
         analytics.track(
-            name: "A", options: EventOptions(customContext: ["timezone": "mine", "app": "mine", "own": [1]]))
+            name: "A",
+            options: EventOptions(customContext: [
+                "timezone": "mine", "app": "mine", "device": ["name": "mine"], "library": 1, "locale": nil,
+                "network": ["carrier": "mine"], "os": [], "screen": true, "own": [1],
+            ]))
         let context = try #require(await analytics.settled(destination).last).context
         #expect(context["timezone"] == "Mars/Olympus")
         #expect(context["app"] == ["name": "Shop"])
+        #expect(context["device"] == ["manufacturer": "Acme", "model": "Phone1,2", "type": "AcmeOS"])
+        #expect(context["library"]["name"] == "tiller-swift")
+        #expect(context["locale"] == "de-AT")
+        #expect(context["network"] == ["wifi": true, "cellular": false])
+        #expect(context["os"]["name"] == "AcmeOS")
+        #expect(context["screen"]["width"] == 390.0)
         #expect(context["own"] == [1])
+    }
+
+    @Test func whatIsNotKnownLeavesTheCallersValue() async throws {
+        let analytics = makeAnalytics(source: ManualContextSource())
+        analytics.track(name: "A", options: EventOptions(customContext: ["network": ["carrier": "mine"]]))
+        let context = try #require(await analytics.settled(destination).last).context
+        #expect(context["network"] == ["carrier": "mine"])
     }
 
     @Test func laterPluginsAddKeysInAndBesideWhatIsThere() async throws {
@@ -84,8 +127,10 @@ struct ContextPluginTests {
         let analytics = makeAnalytics(plugins: [plugin])
         analytics.track(name: "A", options: EventOptions(externalIds: [ExternalId(type: "one", id: "1")]))
         let event = try #require(await analytics.delivered(to: transport).last)
-        #expect(event["context"]["device"] == ["token": "t", "advertisingId": "a"])
-        #expect(event["context"]["network"] == ["bluetooth": true])
+        #expect(event["context"]["device"]["model"] == "Phone1,2")
+        #expect(event["context"]["device"]["token"] == "t")
+        #expect(event["context"]["device"]["advertisingId"] == "a")
+        #expect(event["context"]["network"] == ["wifi": true, "cellular": false, "bluetooth": true])
         #expect(event["context"]["app"] == ["name": "Shop", "channel": "beta"])
         #expect(event["context"]["userAgent"] == "Shop/1")
         #expect(event["context"]["externalId"] == [["id": "1", "type": "one"], ["id": "2", "type": "two"]])
@@ -134,32 +179,5 @@ struct ContextPluginTests {
         analytics.track(name: "A")
         await analytics.settled()
         #expect(seen.withLock { $0 } == [false, true])
-    }
-
-    @Test func nothingIsReadOnTheCallersThread() async {
-        let isCallers = Locked<[Bool]>([])
-        let plugin = ClosurePlugin(.enrichment) { event, _ in
-            let isMarked = Thread.current.threadDictionary["caller"] != nil
-            isCallers.withLock { $0.append(isMarked) }
-            return event
-        }
-        let analytics = makeAnalytics(plugins: [plugin])
-        await onThreads(1) { _ in
-            Thread.current.threadDictionary["caller"] = true
-            analytics.track(name: "A")
-        }
-        await analytics.settled()
-        #expect(isCallers.withLock { $0 } == [false])
-    }
-
-    @Test func b89_aSlowLookUpHoldsUpNoCallAndNoOrder() async {
-        let slow = StuckPlugin(.enrichment)
-        let analytics = makeAnalytics(plugins: [slow])
-        for index in 0..<5 { analytics.track(name: "\(index)") }
-        analytics.identify(userId: "u1")
-        // All calls have returned while the look-up is still under way.
-        #expect(destination.events.isEmpty)
-        slow.open()
-        #expect(await analytics.settled(destination).map(\.name) == ["0", "1", "2", "3", "4", "identify"])
     }
 }

@@ -13,6 +13,7 @@ struct EventWireTests {
     private func makeConfiguration(limits: Limits = Limits()) -> Configuration {
         var configuration = Configuration.test(time: time, transport: transport, logger: logger, limits: limits)
         configuration.application = ApplicationInfo(name: "Shop", version: "1.10", build: "42", namespace: "com.shop")
+        configuration.contextSource = ManualContextSource(SystemContext(locale: "en-US", timezone: "Europe/Vienna"))
         return configuration
     }
 
@@ -178,8 +179,8 @@ struct EventWireTests {
         let context = try #require(try await last(analytics)["context"])
         #expect(context["app"] == ["name": "Shop", "version": "1.10", "build": "42", "namespace": "com.shop"])
         #expect(context["library"] == ["name": "tiller-swift", "version": .string(Analytics.version)])
-        #expect(context["locale"]?.string == Locale.current.identifier(.bcp47))
-        #expect(context["timezone"]?.string == TimeZone.current.identifier)
+        #expect(context["locale"] == "en-US")
+        #expect(context["timezone"] == "Europe/Vienna")
         #expect(context["own"] == ["deep": [1]])
     }
 
