@@ -20,7 +20,7 @@ let tests: [Target] = [
         swiftSettings: settings),
     .testTarget(
         name: "TillerTests", dependencies: ["Tiller", "TillerTesting", "TillerCommand", "kill-harness"],
-        resources: [.copy("Resources/sessions")], swiftSettings: settings),
+        resources: [.copy("Resources/sessions"), .copy("Resources/data-plane")], swiftSettings: settings),
     .testTarget(
         name: "PublicAPITests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),
 ]

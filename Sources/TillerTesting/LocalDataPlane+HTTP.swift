@@ -143,11 +143,15 @@ extension LocalDataPlane.RequestReader {
 
 extension LocalDataPlane.RequestReader {
     /// Reads the body that belongs to the head read last.
-    mutating func readBody(_ framing: Framing) throws(Failure) -> [UInt8] {
+    ///
+    /// - Parameter limit: In bytes; a larger one is refused.
+    mutating func readBody(
+        _ framing: Framing, limit: Int = LocalDataPlane.RequestReader.maximumBodySize
+    ) throws(Failure) -> [UInt8] {
         do {
             switch framing {
-            case .length(let length): return try readBody(length: length)
-            case .chunked: return try readChunks()
+            case .length(let length): return try readBody(length: length, limit: limit)
+            case .chunked: return try readChunks(limit: limit)
             }
         } catch {
             // A client that only closed its sending side still reads the answer.
@@ -156,17 +160,17 @@ extension LocalDataPlane.RequestReader {
         }
     }
 
-    private mutating func readBody(length: Int) throws(Failure) -> [UInt8] {
-        guard length <= Self.maximumBodySize else { throw .refused(.tooLarge) }
+    private mutating func readBody(length: Int, limit: Int) throws(Failure) -> [UInt8] {
+        guard length <= limit else { throw .refused(.tooLarge) }
         var body: [UInt8] = []
         try take(length, into: &body)
         return body
     }
 
-    private mutating func readChunks() throws(Failure) -> [UInt8] {
+    private mutating func readChunks(limit: Int) throws(Failure) -> [UInt8] {
         var body: [UInt8] = []
         while case let size = try readChunkSize(), size > 0 {
-            guard size <= Self.maximumBodySize - body.count else { throw .refused(.tooLarge) }
+            guard size <= limit - body.count else { throw .refused(.tooLarge) }
             try take(size, into: &body)
             var lineEnd = 2
             guard try readLine(budget: &lineEnd)?.isEmpty == true else { throw .refused(.unreadableBody) }
@@ -248,20 +252,25 @@ extension LocalDataPlane.Reply {
     ///   - isLast: Whether the connection closes after it.
     func message(to request: LocalDataPlane.Request?, isLast: Bool) -> [UInt8] {
         let body = Array(body.utf8)
+        return head(bodySize: body.count, isLast: isLast) + (request?.method == "HEAD" ? [] : body)
+    }
+
+    /// What precedes the body.
+    func head(bodySize: Int, isLast: Bool) -> [UInt8] {
         var headers = headers
-        if !body.isEmpty, headers["Content-Type"] == nil { headers["Content-Type"] = "text/plain; charset=utf-8" }
-        headers["Content-Length"] = "\(body.count)"
+        if bodySize > 0, headers["Content-Type"] == nil { headers["Content-Type"] = "text/plain; charset=utf-8" }
+        if status != 204 { headers["Content-Length"] = "\(bodySize)" }
         if isLast { headers["Connection"] = "close" }
         var text = "HTTP/1.1 \(status) \(reason)\r\n"
         for (name, value) in headers.fields { text += "\(name): \(value)\r\n" }
-        text += "\r\n"
-        return Array(text.utf8) + (request?.method == "HEAD" ? [] : body)
+        return Array((text + "\r\n").utf8)
     }
 
     /// For people who read along; clients go by the number.
     private var reason: String {
         let reasons = [
-            200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed",
+            200: "OK", 204: "No Content", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
+            405: "Method Not Allowed",
             413: "Request Entity Too Large", 429: "Too Many Requests", 431: "Request Header Fields Too Large",
             500: "Internal Server Error", 501: "Not Implemented", 503: "Service Unavailable",
         ]

@@ -1,20 +1,76 @@
+public import Foundation
 public import Tiller
 
 extension LocalDataPlane {
-    /// An event as it was sent.
-    ///
-    /// Nothing is added that the gateway would add (`rudderId`, `receivedAt`,
-    /// `request_ip`) and nothing changed, but for what JSON leaves open: of
-    /// equal keys the first is here.
+    /// An event that was accepted: as it was sent, and as the gateway stores it.
     public struct ReceivedEvent: Sendable {
-        /// All of it.
-        public let json: JSONObject
+        /// `nil` if only the stored form is kept.
+        private let sent: JSONObject?
+        /// `{"receivedAt":…,"writeKey":…,"event":…}`, the event as it is stored.
+        let envelope: [UInt8]
+        /// Where the event begins in the envelope.
+        private let eventStart: Int
+        private let receivedMilliseconds: Int64
         /// The write key of its request.
         public let writeKey: String
         /// The `AnonymousId` header of its request.
         public let anonymousIdHeader: String?
 
-        /// The value of `type`, if it is a string.
+        init(
+            sent: JSONObject, stored: JSONObject, receivedMilliseconds: Int64, writeKey: String,
+            anonymousIdHeader: String?
+        ) {
+            self.sent = sent
+            self.receivedMilliseconds = receivedMilliseconds
+            self.writeKey = writeKey
+            self.anonymousIdHeader = anonymousIdHeader
+            var writer = StoredJSONWriter()
+            writer.raw(#"{"receivedAt":""# + timestampText(receivedMilliseconds) + #"","writeKey":"#)
+            writer.write(writeKey)
+            writer.raw(#","event":"#)
+            eventStart = writer.bytes.count
+            writer.write(stored)
+            writer.raw("}")
+            envelope = Array(writer.bytes[...])  // of its own size, not of the writer's capacity
+        }
+
+        private init(storedFormOf other: ReceivedEvent) {
+            sent = nil
+            envelope = other.envelope
+            eventStart = other.eventStart
+            receivedMilliseconds = other.receivedMilliseconds
+            writeKey = other.writeKey
+            anonymousIdHeader = other.anonymousIdHeader
+        }
+
+        /// The event without the form in which it was sent.
+        var withoutSentForm: ReceivedEvent { ReceivedEvent(storedFormOf: self) }
+
+        /// All of it, as it was sent.
+        ///
+        /// Nothing is added that the gateway adds and nothing changed, but for
+        /// what JSON leaves open (of equal keys the first is here; bytes that
+        /// are no UTF-8 and half surrogate pairs are U+FFFD) and for nesting:
+        /// what lies below 512 levels is `null`.
+        public var json: JSONObject { sent ?? stored }
+
+        /// The event as it is stored, as JSON text.
+        package var storedText: String { String(decoding: envelope[eventStart...].dropLast(), as: UTF8.self) }
+
+        /// All of it, as the gateway stores it. Read anew from its text at each call.
+        ///
+        /// - Numbers are those of 64-bit floats: 9007199254740993 is 9007199254740992 here, 1.0 is 1.
+        /// - `rudderId` is set, whatever the event said.
+        /// - `messageId` is cleaned, or made if it is missing, blank or no string.
+        /// - `receivedAt` and `request_ip` are set if they are missing. An event that brings a `request_ip` brings it
+        ///   for the later events of its batch as well.
+        /// - `type` is the route's on the routes for single events.
+        public var stored: JSONObject { (try? JSONValue(parsing: envelope[eventStart...].dropLast()))?.object ?? [:] }
+
+        /// When the server received it, by its own wall clock to the millisecond, whatever the event says.
+        public var receivedAt: Date { Date(timeIntervalSince1970: Double(receivedMilliseconds) / 1_000) }
+
+        /// The value of `type`, if it is a string. This and all below are of the event as it was sent.
         public var type: String? { json["type"]?.string }
         /// The call that made it, if `type` names one.
         public var kind: EventKind? { type.flatMap(EventKind.init(rawValue:)) }
@@ -44,8 +100,10 @@ extension LocalDataPlane {
         public let path: String
         /// The header fields, trailers not included.
         public let headers: Headers
-        /// The body's bytes, put together if it came in chunks.
+        /// The body's bytes, put together if it came in chunks, and inflated if an ingest route took it for gzip.
         public internal(set) var body: [UInt8] = []
+        /// How many bytes the body had on the wire, before it was inflated; chunks' own framing not counted.
+        public internal(set) var encodedBodySize = 0
     }
 
     /// Header fields; names are compared without regard to case.
@@ -84,7 +142,7 @@ extension LocalDataPlane {
     /// .closed       // nothing accepted, no answer
     /// ```
     public struct Reply: Sendable {
-        /// The HTTP status, three digits. With 200 the batch's events are accepted, with any other none.
+        /// The HTTP status, three digits. With 200 the request's events are accepted, with any other none.
         public var status: Int
         /// The body, sent as UTF-8. The gateway's error texts end in a line end, its `ok` doesn't.
         public var body: String

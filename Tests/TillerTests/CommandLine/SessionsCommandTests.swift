@@ -265,7 +265,7 @@ func runTiller(_ arguments: [String], in folder: TestFolder, input: Data = Data(
 }
 
 /// The executable, in the build folder in which the tests' resources lie.
-private let builtTiller: URL? = {
+let builtTiller: URL? = {
     var folder = Bundle.module.bundleURL
     for _ in 0..<6 {
         folder.deleteLastPathComponent()

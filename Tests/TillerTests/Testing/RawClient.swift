@@ -73,13 +73,23 @@ final class RawClient {
     deinit { close(descriptor) }
 
     /// Sends a text.
-    func send(_ text: String) throws {
-        var bytes = Array(text.utf8)[...]
+    func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+    /// Sends bytes.
+    func send(_ bytes: [UInt8]) throws {
+        var bytes = bytes[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
             guard count > 0 else { throw Failure(reason: "write", code: errno) }
             bytes = bytes.dropFirst(count)
         }
+    }
+
+    /// Sends blanks until the server has closed; false if it took so many bytes.
+    func isCutOffWhileSending(atMost limit: Int) -> Bool {
+        let piece = [UInt8](repeating: 0x20, count: 65_536)
+        for _ in 0..<limit / piece.count { do { try send(piece) } catch { return true } }
+        return false
     }
 
     /// Closes the sending side only.
