@@ -13,7 +13,8 @@ let package = Package(
             name: "Quickstart",
             dependencies: [
                 .product(name: "Tiller", package: "Tiller"), .product(name: "TillerTesting", package: "Tiller"),
-            ])
+            ]),
+        .executableTarget(name: "Benchmark", dependencies: [.product(name: "Tiller", package: "Tiller")]),
     ],
     swiftLanguageModes: [.v6]
 )
