@@ -1,4 +1,4 @@
-/// The protocol of the event store, as `Storage.md` describes it: one instance at a time, each file operation a step.
+/// The protocol of the event store, as `WhatIsStored.md` describes it: one instance at a time, each file operation a step.
 struct StoreModel: Sendable {
     typealias Disk = ModelDisk
     typealias Stop = ModelDisk.Interruption
