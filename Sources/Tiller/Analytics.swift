@@ -146,11 +146,13 @@ extension Analytics {
     /// - Returns: Which of the two.
     @discardableResult
     public func flushed() async -> FlushResult {
-        guard let dataPlane = engine.dataPlane else { return .nothingWaiting }
-        let settledBefore = dataPlane.settledCount
+        let engine = engine
+        let settledBefore = engine.settledCount
         flush()
         await stored()
-        return await dataPlane.flushed(settledBefore: settledBefore)
+        return await withCheckedContinuation { done in
+            engine.whenFlushed(settledBefore: settledBefore) { done.resume(returning: $0) }
+        }
     }
 
     /// Ends the instance. Returns at once.

@@ -18,48 +18,50 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
     public let ownPlugins = OwnPlugins()
 
     let channel: Channel
-    private let uploader: Uploader
+    private let configuration: Configuration
+    /// From the moment at which it took its place in an instance to its last upload there.
+    private let uploader = Locked<Uploader?>(nil)
+    /// The notice may come before the place in the pipeline.
+    private let isInForeground = Locked(false)
 
     /// The destination that a configuration describes.
     ///
     /// - Parameter configuration: Write key, URL, batching, flush policies, limits, transport, time.
     public init(configuration: Configuration) {
         channel = configuration.channel ?? (configuration.lifecycleSource.isApp ? .mobile : .server)
-        uploader = Uploader(configuration: configuration)
+        self.configuration = configuration
     }
 
     /// Uploads what waits.
-    public func flush() { uploader.flush() }
+    public func flush() { uploader.withLock { $0 }?.flush() }
 
     /// Tries what waits once more. What fails then stays in the store, for the next destination or the next process.
-    public func teardown() { uploader.close() }
+    public func teardown() { uploader.withLock { $0 }?.close() }
 
     /// The first foreground asks the flush policies about what waits from earlier; each ends a wait for the next attempt.
     public func handle(_ event: LifecycleEvent, in analytics: Analytics) {
-        if event == .foreground { uploader.comeToForeground() }
+        guard event == .foreground else { return }
+        // An instance that it is not used by, because another one has it, has no say.
+        let (uploader, known) = uploader.withLock { ($0, $0?.instance) }
+        if known == nil || known == ObjectIdentifier(analytics.engine) {
+            isInForeground.withLock { $0 = true }
+            uploader?.comeToForeground()
+        }
     }
 
-    // MARK: The pipeline's side
-
-    func attach(to environment: DataPlaneEnvironment) -> Bool { uploader.attach(to: environment) }
-
-    func didStoreChunk() { uploader.askPolicies() }
-
-    func whenDone(_ action: @escaping @Sendable () -> Void) { uploader.whenDone(action) }
-
-    func hurry() { uploader.hurry() }
-
-    // MARK: Waiting
-
-    /// How many events the store has got rid of since it was opened: delivered ones, nearly always.
-    var settledCount: Int { uploader.settledCount }
-
-    /// Waits for what waits now.
-    ///
-    /// - Parameter settledBefore: `settledCount` at the call, to tell "delivered" from "nothing was waiting".
-    func flushed(settledBefore: Int) async -> FlushResult {
-        await withCheckedContinuation { done in
-            uploader.whenFlushed(settledBefore: settledBefore) { done.resume(returning: $0) }
+    func attach(to environment: DataPlaneEnvironment) -> (any Uploads)? {
+        let new = Uploader(configuration: configuration, environment: environment)
+        let isFree = uploader.withLock { uploader in
+            guard uploader?.isClosing ?? true else { return false }
+            uploader = new
+            return true
         }
+        guard isFree else { return nil }
+        new.done.whenReached { [weak self] in
+            // It holds what belongs to the instance.
+            self?.uploader.withLock { if $0 === new { $0 = nil } }
+        }
+        new.begin(inForeground: isInForeground.withLock { $0 })
+        return new
     }
 }

@@ -1,7 +1,8 @@
 /// What brings stored events to the data plane: one request at a time, oldest events first.
-final class Uploader: Sendable {
+///
+/// One is made each time a destination takes its place in an instance; after `close` it ends and is never used again.
+final class Uploader: Uploads {
     private struct State: Sendable {
-        var environment: DataPlaneEnvironment?
         /// Up to which event of the store, counted from its opening, an upload was asked for.
         var target = 0
         /// How many events the store had had at the last flush.
@@ -20,18 +21,12 @@ final class Uploader: Sendable {
         var interval: Interval?
         var lastTimerId = 0
         var isClosing = false
+        var isDone = false
         var isHurried = false
         var flushWaiters: [FlushWaiter] = []
-        var doneWaiters: [@Sendable () -> Void] = []
         var random: IdentifierGenerator
         /// How many bytes of events make a body that the transport likes.
         var goodBatchBytes: Int
-
-        /// The store's counts at the end.
-        var lastCounts = EventCounts()
-        var counts: EventCounts { environment?.store.counts ?? lastCounts }
-        /// The former destination has let go of the store.
-        var isFree: Bool { environment?.isFree.isReached ?? false }
     }
 
     /// The failures in a row.
@@ -74,6 +69,8 @@ final class Uploader: Sendable {
     private static let shutDown = FlushResult.stopped(reason: "the instance was shut down")
     private static let unusable = FlushResult.stopped(reason: "the data plane's URL can't be used")
 
+    let done = Milestone()
+    private let environment: DataPlaneEnvironment
     private let state: Locked<State>
     private let uploads = Locked<Task<Void, Never>?>(nil)
     private let endpoint: BatchEndpoint?
@@ -86,7 +83,8 @@ final class Uploader: Sendable {
     private let longestWait: Duration
     private let boot: UInt64
 
-    init(configuration: Configuration) {
+    init(configuration: Configuration, environment: DataPlaneEnvironment) {
+        self.environment = environment
         let isApp = configuration.lifecycleSource.isApp
         endpoint = BatchEndpoint(baseUrl: configuration.dataPlaneUrl, writeKey: configuration.writeKey)
         transport = configuration.transport
@@ -100,40 +98,42 @@ final class Uploader: Sendable {
         state = Locked(State(random: configuration.identifiers, goodBatchBytes: configuration.limits.batchBytes))
     }
 
-    /// - Returns: False if another instance has it and has not closed it.
-    func attach(to environment: DataPlaneEnvironment) -> Bool {
-        let isFree = state.withLock { state in
-            guard state.environment == nil || state.isClosing else { return false }
-            state.environment = environment
-            state.isClosing = false
-            state.target = 0
-            state.flushed = 0
-            state.hasBacklog = environment.store.counts.waiting > 0
-            return true
+    private var store: any EventStore { environment.store }
+
+    /// The instance whose events it uploads.
+    var instance: ObjectIdentifier { environment.instance }
+
+    /// The destination may take its place in another instance.
+    var isClosing: Bool { state.withLock { $0.isClosing } }
+
+    func begin(inForeground: Bool) {
+        state.withLock { state in
+            state.hasBacklog = store.counts.waiting > 0
+            state.isInForeground = inForeground
         }
-        guard isFree else { return false }
         if endpoint == nil {
             environment.diagnostics.error(
                 "The data plane's URL can't be used: it needs http:// or https:// and a host. Events wait, none is sent"
             )
         }
-        environment.isFree.whenReached { [weak self] in
-            self?.askAboutBacklog()
-            self?.start()
+        // Strong: the end of what had the place before may be all that holds it.
+        environment.isFree.whenReached {
+            self.askAboutBacklog()
+            self.start()
+            self.finishIfClosing()
         }
-        return true
     }
-
-    var settledCount: Int { state.withLock { $0.counts.settled } }
 }
 
 // MARK: - What asks for an upload
 
 extension Uploader {
+    func didStoreChunk() { askPolicies() }
+
     /// Asks the policies whether to upload; sees to the timer of the shortest interval.
-    func askPolicies() {
+    private func askPolicies() {
         let queue = state.withLock { state in
-            let counts = state.counts
+            let counts = store.counts
             return FlushQueue(
                 sinceLastFlush: counts.appended - state.flushed, waiting: counts.waiting, isFirst: !state.hasFlushed)
         }
@@ -155,10 +155,10 @@ extension Uploader {
 
     /// What earlier processes left waits for the first foreground, or for the first event of this process.
     private func askAboutBacklog() {
-        let environment = state.withLock { $0.hasBacklog ? $0.environment : nil }
-        environment?.onExecutor { [weak self] in
-            guard let self else { return }
-            let asks = self.state.withLock { $0.isInForeground && $0.isFree && !$0.hasFlushed && !$0.isClosing }
+        guard state.withLock({ $0.hasBacklog }) else { return }
+        environment.onExecutor { [weak self] in
+            guard let self, self.environment.isFree.isReached else { return }
+            let asks = self.state.withLock { $0.isInForeground && !$0.hasFlushed && !$0.isClosing }
             if asks { self.askPolicies() }
         }
     }
@@ -187,7 +187,7 @@ extension Uploader {
     /// Everything that waits is asked for, so that no interval need end.
     private func upload() {
         let interval = state.withLock { state in
-            let counts = state.counts
+            let counts = store.counts
             state.target = counts.appended
             state.flushed = counts.appended
             if counts.waiting > 0 { state.hasFlushed = true }
@@ -201,7 +201,7 @@ extension Uploader {
         guard let shortest = policies.compactMap(\.interval).min() else { return }
         let id = state.withLock { state -> Int? in
             // What was asked for already needs no interval.
-            guard state.interval == nil, !state.isClosing, state.counts.appended > state.target else { return nil }
+            guard state.interval == nil, !state.isClosing, store.counts.appended > state.target else { return nil }
             state.lastTimerId += 1
             state.interval = Interval(id: state.lastTimerId)
             return state.lastTimerId
@@ -226,8 +226,8 @@ extension Uploader {
     private func start() {
         guard endpoint != nil else { return resumeAll(with: Self.unusable) }
         let starts = state.withLock { state in
-            guard !state.isRunning, state.wait == nil, state.isFree, !state.isHurried,
-                state.counts.settled < state.target
+            guard !state.isRunning, state.wait == nil, environment.isFree.isReached, !state.isHurried,
+                store.counts.settled < state.target
             else { return false }
             state.isRunning = true
             return true
@@ -237,17 +237,17 @@ extension Uploader {
     }
 
     private func run() async {
-        while let environment = claim() {
-            let appended = environment.store.counts.appended
+        while claim() {
+            let appended = store.counts.appended
             do {
-                guard let (batch, request) = try nextRequest(environment) else {
+                guard let (batch, request) = try nextRequest() else {
                     if rest(ifAppended: appended) { break }
                     continue
                 }
                 try await send(request, of: batch)
-                didDeliver(batch, environment)
+                didDeliver(batch)
             } catch {
-                if didFail(error, environment) { continue }
+                if didFail(error) { continue }
                 break
             }
         }
@@ -255,21 +255,18 @@ extension Uploader {
     }
 
     /// Whether there is something to do; if not, nothing runs any more.
-    private func claim() -> DataPlaneEnvironment? {
-        let (environment, reached) = state.withLock { state -> (DataPlaneEnvironment?, [FlushWaiter]) in
-            let counts = state.counts
+    private func claim() -> Bool {
+        let (isThere, reached) = state.withLock { state in
+            let counts = store.counts
             // Also what was evicted or damaged meanwhile counts as done.
             let reached = state.flushWaiters.filter { $0.target <= counts.settled }
             state.flushWaiters.removeAll { $0.target <= counts.settled }
-            guard counts.settled < state.target, !state.isHurried else {
-                state.isRunning = false
-                return (nil, reached)
-            }
-            state.isLastAttempt = state.isClosing
-            return (state.environment, reached)
+            let isThere = counts.settled < state.target && !state.isHurried
+            if isThere { state.isLastAttempt = state.isClosing } else { state.isRunning = false }
+            return (isThere, reached)
         }
         for waiter in reached { waiter.resume(.delivered) }
-        return environment
+        return isThere
     }
 
     /// A store that gives nothing any more, though not all is gone: it was closed. Unless something came just now.
@@ -277,7 +274,7 @@ extension Uploader {
     /// - Returns: Whether nothing runs any more.
     private func rest(ifAppended appended: Int) -> Bool {
         state.withLock { state in
-            let counts = state.counts
+            let counts = store.counts
             guard counts.appended == appended, counts.settled < state.target else { return false }
             state.isRunning = false
             return true
@@ -285,22 +282,20 @@ extension Uploader {
     }
 
     /// The next batch and its request; `nil` if it turned out that nothing is left.
-    private func nextRequest(
-        _ environment: DataPlaneEnvironment
-    ) throws(Failure) -> (StoredBatch, TransportRequest)? {
-        let count = state.withLock { $0.target - $0.counts.settled }
+    private func nextRequest() throws(Failure) -> (StoredBatch, TransportRequest)? {
+        let count = state.withLock { $0.target } - store.counts.settled
         guard let endpoint, count > 0 else { return nil }
         var bytes = state.withLock { $0.goodBatchBytes }
         while true {
             let bounds = BatchBounds(bytes: bytes, count: count, isPerIdentity: isPerIdentity)
             let batch: StoredBatch?
             do {
-                batch = try environment.store.nextBatch(bounds)
+                batch = try store.nextBatch(bounds)
             } catch {
                 throw Failure(text: "the store: \(error)", reason: "client-unknown")
             }
             guard let batch else { return nil }
-            let request = endpoint.request(for: batch, circumstances(of: batch, environment), compresses: compresses)
+            let request = endpoint.request(for: batch, circumstances(of: batch), compresses: compresses)
             guard let smaller = smallerBatch(than: batch, request.body.count) else { return (batch, request) }
             bytes = smaller
         }
@@ -310,15 +305,14 @@ extension Uploader {
     private func smallerBatch(than batch: StoredBatch, _ bodyBytes: Int) -> Int? {
         guard let preferred = transport.preferredBodyBytes else { return nil }
         // A little less than what would have fitted.
-        let fitting = max(1, Int(Double(batch.size) * Double(preferred) * 0.9 / Double(max(bodyBytes, 1))))
+        let share = Double(preferred) * 0.9 / Double(max(bodyBytes, 1))
+        let fitting = Int(min(Double(batch.size) * max(share, 0), Double(batchBytes)))
         let isTooLarge = bodyBytes > preferred && batch.events.count > 1
         state.withLock { $0.goodBatchBytes = min(batchBytes, isTooLarge ? fitting : max($0.goodBatchBytes, fitting)) }
         return isTooLarge ? fitting : nil
     }
 
-    private func circumstances(
-        of batch: StoredBatch, _ environment: DataPlaneEnvironment
-    ) -> BatchEndpoint.Circumstances {
+    private func circumstances(of batch: StoredBatch) -> BatchEndpoint.Circumstances {
         let now = time.continuous
         var circumstances = BatchEndpoint.Circumstances(
             installationId: environment.installationId, isPerIdentity: isPerIdentity, boot: boot,
@@ -364,22 +358,22 @@ extension Uploader {
         return failure
     }
 
-    private func didDeliver(_ batch: StoredBatch, _ environment: DataPlaneEnvironment) {
+    private func didDeliver(_ batch: StoredBatch) {
         do {
-            try environment.store.acknowledge(batch)
+            try store.acknowledge(batch)
         } catch {
             environment.diagnostics.once(
                 "acknowledge", .error,
                 "What was delivered could not be written down; the next process may send it again", error)
         }
-        if !environment.store.isDurable {
+        if !store.isDurable {
             environment.didDeliverFromMemory(batch.events.count, batch.bytes.count)
         }
         state.withLock { $0.attempts = Attempts() }
     }
 
     /// - Returns: Whether to go on at once: the end came during the attempt, and what waits is tried once more.
-    private func didFail(_ failure: any Error, _ environment: DataPlaneEnvironment) -> Bool {
+    private func didFail(_ failure: any Error) -> Bool {
         let reason = (failure as? Failure)?.text ?? "\(failure)"
         let now = time.wallMilliseconds
         let (goesOn, wait, delay) = state.withLock { state in
@@ -434,10 +428,10 @@ extension Uploader {
 extension Uploader {
     func whenFlushed(settledBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void) {
         let result = state.withLock { state -> FlushResult? in
-            let settled = state.counts.settled
+            let settled = store.counts.settled
             if state.target <= settledBefore { return .nothingWaiting }
             if settled >= state.target { return .delivered }
-            if state.isClosing, !state.isRunning { return Self.shutDown }
+            if state.isDone { return Self.shutDown }
             if endpoint == nil { return Self.unusable }
             if let wait = state.wait { return .waiting(until: wait.until, reason: wait.reason) }
             state.flushWaiters.append(FlushWaiter(target: state.target, resume: resume))
@@ -446,17 +440,17 @@ extension Uploader {
         if let result { resume(result) }
     }
 
-    /// The last upload; what it can't deliver stays in the store.
+    /// The last upload; what it can't deliver stays in the store. It waits until the store is free.
     func close() {
         let (wait, interval) = state.withLock { state in
             state.isClosing = true
-            state.target = state.counts.appended
+            state.target = store.counts.appended
             return (state.wait.take(), state.interval.take())
         }
         wait?.timer?.cancel()
         interval?.timer?.cancel()
         start()
-        if !state.withLock({ $0.isRunning }) { finishIfClosing() }
+        finishIfClosing()
     }
 
     /// Another instance waits for the store: no upload begins any more. The one under way has half a second; then it is
@@ -466,33 +460,19 @@ extension Uploader {
             state.isHurried = true
             return state.isRunning
         }
-        guard isRunning else { return }
+        guard isRunning else { return finishIfClosing() }
         let timer = time.schedule(after: .milliseconds(500)) { [weak self] in self?.uploads.withLock { $0 }?.cancel() }
-        whenDone { timer.cancel() }
-    }
-
-    func whenDone(_ action: @escaping @Sendable () -> Void) {
-        let isDone = state.withLock { state in
-            let isDone = state.isClosing && !state.isRunning
-            if !isDone { state.doneWaiters.append(action) }
-            return isDone
-        }
-        if isDone { action() }
+        done.whenReached { timer.cancel() }
     }
 
     private func finishIfClosing() {
-        let waiters = state.withLock { state -> [@Sendable () -> Void]? in
-            guard state.isClosing, !state.isRunning else { return nil }
-            defer {
-                state.doneWaiters = []
-                state.lastCounts = state.counts
-                // It holds the instance's core, which holds this destination.
-                state.environment = nil
-            }
-            return state.doneWaiters
+        let isDone = state.withLock { state in
+            guard state.isClosing, !state.isRunning, environment.isFree.isReached else { return false }
+            state.isDone = true
+            return true
         }
-        guard let waiters else { return }
+        guard isDone else { return }
         resumeAll(with: Self.shutDown)
-        for waiter in waiters { waiter() }
+        done.reach()
     }
 }

@@ -117,12 +117,6 @@ extension Core {
         return Aftermath(startsPipeline: startsPipeline())
     }
 
-    /// State of the instance's own, beside the plugins'.
-    mutating func save(_ changes: [StateChange]) -> Aftermath {
-        append(changes)
-        return Aftermath(startsPipeline: startsPipeline())
-    }
-
     mutating func makeId() -> String { identifiers.next().description }
 
     /// What a getter sees: this moment, in no one's section.

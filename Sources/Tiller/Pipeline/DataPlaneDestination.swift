@@ -4,29 +4,40 @@ protocol DataPlaneDestination: DestinationPlugin {
     /// The channel that its events are encoded with.
     var channel: Channel { get }
 
-    /// Told when it takes its place in the pipeline what it needs of the instance.
+    /// Told when it takes its place in the pipeline what it needs of the instance. Its `teardown` ends the uploads.
     ///
-    /// - Returns: False if another instance has it.
-    func attach(to environment: DataPlaneEnvironment) -> Bool
+    /// - Returns: What brings the instance's events away; `nil` if another instance has the destination.
+    func attach(to environment: DataPlaneEnvironment) -> (any Uploads)?
+}
 
+/// What brings events from an instance's store to a data plane, from the destination's taking its place to its end.
+protocol Uploads: AnyObject, Sendable {
     /// After each stored chunk in which an event came: the moment to ask flush policies.
     func didStoreChunk()
 
-    /// Runs an action after `teardown`, when the last upload is over.
-    func whenDone(_ action: @escaping @Sendable () -> Void)
+    /// Runs an action when all that waited at the last flush is delivered, or an attempt has failed.
+    ///
+    /// - Parameter settledBefore: How many events the store had got rid of before, to tell "delivered" from "nothing was
+    ///   waiting".
+    func whenFlushed(settledBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void)
 
     /// Another instance waits for the store: no upload begins any more, and the one under way is broken off if it lasts.
     func hurry()
+
+    /// The last upload is over, after the destination's `teardown`: the store is free.
+    var done: Milestone { get }
 }
 
 /// What a data-plane destination needs of its instance.
 struct DataPlaneEnvironment: Sendable {
     let diagnostics: Diagnostics
+    /// The instance.
+    let instance: ObjectIdentifier
     /// A random id of this installation, for the `AnonymousId` header where no event's own id serves.
     let installationId: String
     /// Where the events wait.
     let store: any EventStore
-    /// The destination that had its place before is done with the store.
+    /// What had the place before is done with the store.
     let isFree: Milestone
     /// Runs an action on the pipeline's executor, in the order of the road; not at all once the instance is gone.
     let onExecutor: @Sendable (@escaping @Sendable () -> Void) -> Void

@@ -21,8 +21,8 @@ final class Engine: Sendable {
     let drained = Milestone()
     /// The last upload is over, and the store is closed.
     let finished = Milestone()
-    /// Its last upload goes on after the pipeline's end.
-    private let formerDataPlane = Locked<RudderStackDestination?>(nil)
+    /// Of the data plane that was attached last; they may go on after the pipeline's end.
+    private let uploads = Locked<(any Uploads)?>(nil)
     private let weakHandle = Locked(WeakHandle())
     private let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
@@ -178,18 +178,20 @@ extension Engine {
 
     /// The environment holds the core, so that the last upload of a released instance is still accounted for.
     ///
-    /// - Parameter isFree: Reached when what had the place before is done with the store.
-    func dataPlaneEnvironment(isFree: Milestone) -> DataPlaneEnvironment {
+    /// - Parameters:
+    ///   - isFree: Reached when what had the place before is done with the store.
+    ///   - save: Stores state at once: on the road it might come behind the end.
+    func dataPlaneEnvironment(isFree: Milestone, save: ([StateChange]) -> Void) -> DataPlaneEnvironment {
         let stored = store.load(Self.installationKey)
         var installationId = core.withLock { $0.makeId() }
         if case .value(let value) = stored, let id = value["id"]?.string {
             installationId = id
         } else if case .absent = stored {
-            let change = StateChange(key: Self.installationKey, changes: ["id": .string(installationId)])
-            finish(core.withLock { $0.save([change]) })
+            save([StateChange(key: Self.installationKey, changes: ["id": .string(installationId)])])
         }
         return DataPlaneEnvironment(
-            diagnostics: diagnostics, installationId: installationId, store: store, isFree: isFree,
+            diagnostics: diagnostics, instance: ObjectIdentifier(self), installationId: installationId, store: store,
+            isFree: isFree,
             onExecutor: { [weak self] action in self?.whenPassed(action) },
             didDeliverFromMemory: { [core] count, bytes in
                 core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
@@ -318,8 +320,6 @@ extension Engine {
 
     /// The last thing the pipeline does.
     func didClose() {
-        let dataPlane = plugin(ofType: RudderStackDestination.self)
-        formerDataPlane.withLock { $0 = dataPlane }  // before the members go, so that there is always one to be found
         _ = core.withLock { $0.dismantle() }
         closed.reach()
     }
@@ -347,8 +347,23 @@ extension Engine {
     /// Whether everything that has passed the pipeline is on the disk.
     var isStored: Bool { store.isDurable && pipeline.hasStoredAll }
 
-    /// The data plane, also after the end.
-    var dataPlane: RudderStackDestination? {
-        plugin(ofType: RudderStackDestination.self) ?? formerDataPlane.withLock { $0 }
+    func setUploads(_ uploads: any Uploads) { self.uploads.withLock { $0 = uploads } }
+
+    /// How many events the store has got rid of since it was opened: delivered ones, nearly always.
+    var settledCount: Int { store.counts.settled }
+
+    /// What became of a flush that has passed the pipeline.
+    func whenFlushed(settledBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void) {
+        guard let uploads = uploads.withLock({ $0 }) else { return resume(.nothingWaiting) }
+        uploads.whenFlushed(settledBefore: settledBefore) { [self] result in
+            let isUnwritten = !closed.isReached && !pipeline.hasStoredAll
+            switch result {
+            case .delivered, .nothingWaiting:
+                guard isUnwritten else { return resume(result) }
+                let until = time.wallMilliseconds.addingClamped(Pipeline.timeBetweenTries.wholeMilliseconds)
+                resume(.waiting(until: until, reason: "events can't be stored"))
+            case .waiting, .stopped: resume(result)
+            }
+        }
     }
 }

@@ -4,16 +4,18 @@
 /// locks only so that it can be a `Sendable` class, and no plugin is called
 /// from inside one.
 final class Pipeline: Sendable {
-    /// The data plane's part, which the last step runs on the pipeline's own executor.
-    private let dataPlane = Locked<(any DataPlaneDestination)?>(nil)
+    /// The data plane, for which the last step stores events on the pipeline's own executor.
+    private let dataPlane = Locked<DataPlane?>(nil)
     private let stages = Locked<[Stage: [any Plugin]]>([:])
     private let runners = Locked<[DestinationRunner]>([])
     /// Removed, and not done yet.
     private let closing = Locked<[DestinationRunner]>([])
-    /// What had the data plane's place last, and is done with the store when this is reached.
-    private let isStoreFree = Locked(Milestone.reached)
+    /// What has or had the data plane's place, and may use the store yet: each waits for the one before it.
+    private let uploads = Locked<[any Uploads]>([])
     /// What the store would not take yet: the disk is full, for instance.
     private let unwritten = Locked(Unwritten())
+    /// The end has come, and the store still did not take it.
+    private let hasGivenUp = Locked(false)
     private let limits: Limits
     private let store: any EventStore
     private let diagnostics: Diagnostics
@@ -22,6 +24,11 @@ final class Pipeline: Sendable {
         self.limits = limits
         self.store = store
         self.diagnostics = diagnostics
+    }
+
+    private struct DataPlane: Sendable {
+        let destination: any DataPlaneDestination
+        let uploads: any Uploads
     }
 
     /// What has passed the stages and waits for the seal.
@@ -145,7 +152,7 @@ extension Pipeline {
         }
         var survivor = Survivor(event: event, encoded: nil, changes: [])
         if let dataPlane = dataPlane.withLock({ $0 }) {
-            guard let encoded = encode(event, for: dataPlane) else {
+            guard let encoded = encode(event, for: dataPlane.destination) else {
                 chunk.release(event, as: .tooLarge)
                 return
             }
@@ -234,7 +241,7 @@ extension Pipeline {
             switch item {
             case .survivor(let survivor):
                 if let dataPlane {
-                    take(survivor, for: dataPlane, into: &batch, engine)
+                    take(survivor, for: dataPlane.destination, into: &batch, engine)
                 } else {
                     passed = (passed.count + 1, passed.bytes + survivor.event.cost)
                     batch.addState(survivor.changes)
@@ -242,17 +249,17 @@ extension Pipeline {
             case .state(let changes): batch.addState(changes)
             case .reset(let options):
                 write(&batch, engine)
-                dataPlane?.ownPlugins.reset(options)
-                dataPlane?.reset(options)
+                dataPlane?.destination.ownPlugins.reset(options)
+                dataPlane?.destination.reset(options)
             case .flush:
                 write(&batch, engine)
-                dataPlane?.ownPlugins.flush()
-                dataPlane?.flush()
+                dataPlane?.destination.ownPlugins.flush()
+                dataPlane?.destination.flush()
             }
         }
         write(&batch, engine)
         engine.release(count: passed.count, bytes: passed.bytes, as: nil)
-        if store.counts.appended > eventsBefore { dataPlane?.didStoreChunk() }
+        if store.counts.appended > eventsBefore { dataPlane?.uploads.didStoreChunk() }
         handToRunners(items)
     }
 
@@ -318,8 +325,7 @@ extension Pipeline {
     /// every few seconds.
     private func write(_ batch: inout Unwritten, _ engine: Engine) {
         let all = unwritten.withLock { unwritten in
-            unwritten.records += batch.records
-            unwritten.costs += batch.costs
+            unwritten.append(batch)
             return unwritten
         }
         batch = Unwritten()
@@ -344,7 +350,7 @@ extension Pipeline {
         if rest.timer == nil { tryAgain(engine) }
     }
 
-    private static let timeBetweenTries = Duration.seconds(5)
+    static let timeBetweenTries = Duration.seconds(5)
 
     private func tryAgain(_ engine: Engine) {
         let timer = engine.configuration.time.schedule(after: Self.timeBetweenTries) { [weak engine] in
@@ -354,7 +360,7 @@ extension Pipeline {
                 var nothingNew = Unwritten()
                 let before = self.store.counts.appended
                 self.write(&nothingNew, engine)
-                if self.store.counts.appended > before { self.dataPlane.withLock { $0 }?.didStoreChunk() }
+                if self.store.counts.appended > before { self.dataPlane.withLock { $0 }?.uploads.didStoreChunk() }
             }
         }
         unwritten.withLock { $0.timer = timer }
@@ -369,13 +375,14 @@ extension Pipeline {
             return unwritten
         }
         rest.timer?.cancel()
-        guard !rest.costs.isEmpty else { return }
+        guard !rest.records.isEmpty else { return }
+        hasGivenUp.withLock { $0 = true }
         diagnostics.error("\(rest.costs.count) events could not be stored before the shutdown")
         engine.release(count: rest.costs.count, bytes: rest.costs.reduce(0, +), as: .notStored)
     }
 
     /// Whether everything that passed is in the store.
-    var hasStoredAll: Bool { unwritten.withLock { $0.records.isEmpty } }
+    var hasStoredAll: Bool { unwritten.withLock { $0.records.isEmpty } && !hasGivenUp.withLock { $0 } }
 }
 
 extension Pipeline.Unwritten {
@@ -386,6 +393,17 @@ extension Pipeline.Unwritten {
             bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment)
         records.append(StoreRecord(event: content, changes: changes))
         costs.append(cost)
+    }
+
+    fileprivate mutating func append(_ batch: Pipeline.Unwritten) {
+        var records = batch.records[...]
+        // So that what can't be stored grows by events only, which are bounded.
+        if let first = records.first, first.event == nil {
+            addState(first.changes)
+            records = records.dropFirst()
+        }
+        self.records += records
+        costs += batch.costs
     }
 
     /// Neighbouring state is one record.
@@ -403,15 +421,7 @@ extension Pipeline.Unwritten {
 
 extension Pipeline {
     private func add(_ plugin: any Plugin, in engine: Engine) {
-        if let destination = plugin as? any DataPlaneDestination {
-            let isFree = isStoreFree.withLock { $0 }
-            guard destination.attach(to: engine.dataPlaneEnvironment(isFree: isFree)) else {
-                diagnostics.error("A data-plane destination that another instance uses was added; it gets no events")
-                return
-            }
-            dataPlane.withLock { $0 = destination }
-            return
-        }
+        if let destination = plugin as? any DataPlaneDestination { return add(destination, engine) }
         guard plugin.stage == .destination else {
             stages.withLock { $0[plugin.stage, default: []].append(plugin) }
             return
@@ -434,21 +444,39 @@ extension Pipeline {
             runner.take([.close])
             return
         }
-        if let removed = dataPlane.withLock({ present -> (any DataPlaneDestination)? in
-            guard present === plugin else { return nil }
-            return present.take()
-        }) {
-            removed.ownPlugins.detach()
-            let isFree = Milestone()
-            isStoreFree.withLock { $0 = isFree }
-            plugin.teardown()
-            removed.whenDone { isFree.reach() }
+        if let destination = plugin as? any DataPlaneDestination {
+            // One that another instance uses was never ours to tear down.
+            if let removed = dataPlane.withLock({ $0?.destination === destination ? $0.take() : nil }) { end(removed) }
             return
         }
         stages.withLock { stages in
             for stage in stages.keys { stages[stage]?.removeAll { $0 === plugin } }
         }
         plugin.teardown()
+    }
+
+    private func add(_ destination: any DataPlaneDestination, _ engine: Engine) {
+        let isFree = uploads.withLock { uploads in
+            uploads.removeAll { $0.done.isReached }
+            return uploads.last?.done ?? .reached
+        }
+        let environment = engine.dataPlaneEnvironment(isFree: isFree) { changes in
+            var batch = Unwritten()
+            batch.addState(changes)
+            write(&batch, engine)
+        }
+        guard let new = destination.attach(to: environment) else {
+            diagnostics.error("A data-plane destination that another instance uses was added; it gets no events")
+            return
+        }
+        uploads.withLock { $0.append(new) }
+        engine.setUploads(new)
+        dataPlane.withLock { $0 = DataPlane(destination: destination, uploads: new) }
+    }
+
+    private func end(_ dataPlane: DataPlane) {
+        dataPlane.destination.ownPlugins.detach()
+        dataPlane.destination.teardown()
     }
 
     /// - Parameter item: What every destination gets before the barrier.
@@ -475,14 +503,9 @@ extension Pipeline {
         for plugin in plugins { plugin.teardown() }
         giveUpUnwritten(engine)
         store.endWriting()
-        let isFree = isStoreFree.withLock { $0 }
-        if let dataPlane = dataPlane.withLock({ $0.take() }) {
-            dataPlane.ownPlugins.detach()
-            store.whenWanted { dataPlane.hurry() }
-            dataPlane.teardown()
-            dataPlane.whenDone { isFree.whenReached { engine.finish() } }
-        } else {
-            isFree.whenReached { engine.finish() }
-        }
+        let uploads = uploads.withLock { $0 }
+        store.whenWanted { for uploads in uploads { uploads.hurry() } }
+        if let dataPlane = dataPlane.withLock({ $0.take() }) { end(dataPlane) }
+        (uploads.last?.done ?? .reached).whenReached { engine.finish() }
     }
 }

@@ -168,8 +168,7 @@ import TillerTesting
 
     @Test func b85_twoDrainsOfAnAlmostEmptyQueueHandleEachEventOnce() async {
         let transport = StubTransport()
-        let uploader = Uploader(configuration: .test(transport: transport))
-        let store = uploader.attachToMemory()
+        let (uploader, store) = Uploader.overMemory(.test(transport: transport))
         let rounds = 3_000
         await onThreads(3) { thread in
             for number in 0..<rounds {
@@ -183,7 +182,7 @@ import TillerTesting
         uploader.flush()
         await withCheckedContinuation { done in uploader.whenFlushed(settledBefore: 0) { _ in done.resume() } }
         #expect(transport.events.compactMap { $0["n"]?.int } == (0..<rounds).map(Int64.init))
-        #expect(uploader.settledCount == rounds)
+        #expect(store.counts.settled == rounds)
     }
 
     @Test(arguments: [true, false]) func nothingIsLostOverFailuresOfEveryKind(_ fails: Bool) async {
@@ -245,14 +244,15 @@ extension TransportRequest {
 
 extension Uploader {
     /// A store in memory that counts nothing.
-    func attachToMemory() -> MemoryEventStore {
+    static func overMemory(_ configuration: Configuration) -> (Uploader, MemoryEventStore) {
         let diagnostics = Diagnostics(logger: RecordingLogger(), level: .none)
         let store = MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
-        _ = attach(
-            to: DataPlaneEnvironment(
-                diagnostics: diagnostics, installationId: "installation", store: store, isFree: .reached,
-                onExecutor: { $0() }, didDeliverFromMemory: { _, _ in }))
-        return store
+        let environment = DataPlaneEnvironment(
+            diagnostics: diagnostics, instance: ObjectIdentifier(store), installationId: "installation", store: store,
+            isFree: .reached, onExecutor: { $0() }, didDeliverFromMemory: { _, _ in })
+        let uploader = Uploader(configuration: configuration, environment: environment)
+        uploader.begin(inForeground: false)
+        return (uploader, store)
     }
 }
 

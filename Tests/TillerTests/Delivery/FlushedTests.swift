@@ -86,8 +86,7 @@ import TillerTesting
 
     /// An event that comes between a flush and its answer is no part of it.
     @Test func laterEventsAreNotWaitedFor() async {
-        let uploader = Uploader(configuration: .test())
-        let store = uploader.attachToMemory()
+        let (uploader, store) = Uploader.overMemory(.test())
         store.append(1)
         uploader.flush()
         store.append(2)
@@ -95,7 +94,7 @@ import TillerTesting
             uploader.whenFlushed(settledBefore: 0) { done.resume(returning: $0) }
         }
         #expect(result == .delivered)
-        #expect(uploader.settledCount == 1)
+        #expect(store.counts.settled == 1)
     }
 
     @Test func afterTheEndNothingWaitsOrWhatWaitedIsLost() async {
