@@ -206,7 +206,7 @@ public struct Limits: Sendable, Hashable {
 public enum Storage: Sendable {
     /// A folder of its own in the system's place for such: on Linux below the first of `$STATE_DIRECTORY`,
     /// `$XDG_STATE_HOME`, `$HOME/.local/state`; on Apple below Application Support (tvOS: Caches). Where there is none,
-    /// memory, with a warning.
+    /// memory, with an error in the log.
     case automatic
     /// A folder of its own below this one.
     case folder(URL)

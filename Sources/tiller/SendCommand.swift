@@ -154,6 +154,7 @@ struct SendCommand {
         if waiting > 0 { TillerCommand.complain(fate(of: waiting)) }
         var summary = "sent \(Self.count(sent, "event"))"
         if waiting > 0 { summary += ", \(waiting) not delivered" }
+        if waiting == 0, isOnDisk, let store = options.store { summary += ", nothing waits in \(store)" }
         if badLines > 0 { summary += ", \(Self.count(badLines, "bad line"))" }
         TillerCommand.complain(summary)
         if waiting > 0 || stop != nil { return 2 }

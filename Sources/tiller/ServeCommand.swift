@@ -72,9 +72,8 @@ struct ServeCommand {
         }
         output.print("listening on \(plane.url)\n")
         for await _ in endings { break }
-        plane.stop()
-        for source in signals { source.cancel() }
-        return 0
+        // The process's end frees the port. Stopping the server would wait for a reader of the lines that reads no more.
+        withExtendedLifetime((plane, signals)) { exit(0) }
     }
 }
 

@@ -40,6 +40,8 @@ enum TillerCommand {
         }
     }
 
-    /// On standard error.
-    static func complain(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
+    /// On standard error. Where that can't be written to there is no one to tell; the other way of writing traps then.
+    static func complain(_ text: String) {
+        try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+    }
 }

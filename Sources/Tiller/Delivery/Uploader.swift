@@ -63,6 +63,14 @@ final class Uploader: Uploads {
         let reason: String
     }
 
+    /// What the gateway says. Other answers are not repeated: a server may echo what it was sent.
+    private static let knownAnswers: Set = [
+        "invalid write key", "failed to read writekey from header", "source is disabled", "404 page not found",
+        "invalid json", "empty batch payload", "event is not a valid rudder event",
+        "request neither has anonymousId nor userId", "request size exceeds max limit", "max requests limit reached",
+        "failed to read body from request", "gateway timeout", "Service Unavailable",
+    ]
+
     /// Longer than the 10 s after which the gateway itself gives up on a slow store.
     private static let requestTimeout = Duration.seconds(30)
     private static let shortestTimeBetweenEndedWaits = Duration.seconds(10)
@@ -108,7 +116,9 @@ final class Uploader: Uploads {
 
     func begin(inForeground: Bool) {
         state.withLock { state in
-            state.hasBacklog = store.counts.waiting > 0
+            let counts = store.counts
+            state.hasBacklog = counts.waiting > 0
+            state.flushed = counts.settled
             state.isInForeground = inForeground
         }
         if endpoint == nil {
@@ -241,8 +251,9 @@ extension Uploader {
             let appended = store.counts.appended
             do {
                 guard let (batch, request) = try nextRequest() else {
-                    if rest(ifAppended: appended) { break }
-                    continue
+                    guard rest(ifAppended: appended) else { continue }
+                    resumeAll(with: .stopped(reason: "the store was closed"))
+                    break
                 }
                 try await send(request, of: batch)
                 didDeliver(batch)
@@ -343,8 +354,9 @@ extension Uploader {
             let text = "something else than a data plane answered \(response.status), with a page"
             throw noted(Failure(text: text, reason: "client-unknown"), batch)
         }
-        let body = String(decoding: response.body.prefix(100), as: UTF8.self)
-        let text = "the data plane answered \(response.status) \(body.split(separator: "\n").first ?? "")"
+        let body = String(decoding: response.body.prefix { $0 != UInt8(ascii: "\n") }.prefix(100), as: UTF8.self)
+        let text =
+            "the data plane answered \(response.status)" + (Self.knownAnswers.contains(body) ? " \(body)" : "")
         throw noted(Failure(text: text, reason: "server-\(response.status)"), batch)
     }
 
@@ -374,6 +386,7 @@ extension Uploader {
 
     /// - Returns: Whether to go on at once: the end came during the attempt, and what waits is tried once more.
     private func didFail(_ failure: any Error) -> Bool {
+        let kind = (failure as? Failure)?.reason ?? "client-unknown"
         let reason = (failure as? Failure)?.text ?? "\(failure)"
         let now = time.wallMilliseconds
         let (goesOn, wait, delay) = state.withLock { state in
@@ -391,7 +404,7 @@ extension Uploader {
             return (goesOn, state.wait, delay)
         }
         environment.diagnostics.once(
-            "upload \(reason)", .error, "An upload failed, its events are kept: \(reason)")
+            "upload \(kind)", .error, "An upload failed, its events wait: \(reason)")
         guard let wait else { return goesOn }
         let timer = time.schedule(after: delay) { [weak self] in self?.endWait(wait.id) }
         let isOver = state.withLock { state in

@@ -498,6 +498,7 @@ extension Pipeline {
     private func close(_ engine: Engine, _ drained: @escaping @Sendable () -> Void) {
         passBarrier(after: .close, drained)
         runners.withLock { $0 = [] }
+        closing.withLock { $0 = [] }  // they hold themselves while they work, and the engine too
         let plugins = orderedPlugins
         stages.withLock { $0 = [:] }
         for plugin in plugins { plugin.teardown() }

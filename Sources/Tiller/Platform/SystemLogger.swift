@@ -26,7 +26,8 @@ struct SystemLogger: Logger {
     }
 
     private func write(_ level: String, _ message: String) {
-        FileHandle.standardError.write(Data("tiller \(level): \(message)\n".utf8))
+        // Where it fails there is no one to tell; the other way of writing traps then.
+        try? FileHandle.standardError.write(contentsOf: Data("tiller \(level): \(message)\n".utf8))
     }
     #endif
 }

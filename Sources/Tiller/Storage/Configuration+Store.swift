@@ -10,7 +10,8 @@ extension Configuration {
         case .folder(let url): return openStore(below: url.path, diagnostics)
         case .automatic:
             guard let base = StorageLocation.automatic() else {
-                diagnostics.warn("No folder to store in was found (HOME is not set); everything is kept in memory")
+                diagnostics.error(
+                    "No folder to store in was found (HOME is not set): what is not delivered ends with the process")
                 return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
             }
             return openStore(below: base, diagnostics)

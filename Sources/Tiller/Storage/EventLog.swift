@@ -77,7 +77,10 @@ final class EventLog: EventStore {
         known = Locked(
             Known(
                 index: opening.index, contents: opening.contents, changesSinceCheckpoint: opening.changeCount))
-        if !isOwned { diagnostics.warn("Another instance owns \(folder): this one stores nothing") }
+        if !isOwned {
+            diagnostics.error(
+                "Another instance uses \(folder): this one stores nothing, and what it has not delivered ends with it")
+        }
     }
 
     deinit { close() }

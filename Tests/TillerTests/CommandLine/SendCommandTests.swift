@@ -216,11 +216,11 @@ import TillerTesting
         let plane = try LocalDataPlane()
         let second = try await send("", to: plane, store: store)
         #expect(second.status == 0)
-        #expect(second.errors == "sent 0 events\n")
+        #expect(second.errors == "sent 0 events, nothing waits in \(store)\n")
         #expect(plane.events.map(\.name) == (0..<1_200).map { "\($0)" })
         let third = try await send(#"{"type":"track","name":"last"}"#, to: plane, store: store)
         #expect(third.status == 0)
-        #expect(third.errors == "sent 1 event\n")
+        #expect(third.errors == "sent 1 event, nothing waits in \(store)\n")
         #expect(plane.events.count == 1_201)
         #expect(plane.events.last?.name == "last")
     }

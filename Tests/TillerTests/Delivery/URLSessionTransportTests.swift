@@ -56,7 +56,9 @@ import TillerTesting
         plane.answerNext(.status(status, text))
         analytics.track(name: "A")
         let wait = try #require(await analytics.flushed().wait)
-        #expect(wait.reason == "the data plane answered \(status) \(text.dropLast())")
+        // What the gateway itself says is repeated; anything else may be what it was sent.
+        let isKnown = status != 500
+        #expect(wait.reason == "the data plane answered \(status)" + (isKnown ? " \(text.dropLast())" : ""))
         #expect(plane.events.isEmpty)
         time.advance(by: .seconds(1))
         let events = try await plane.events(count: 1)
