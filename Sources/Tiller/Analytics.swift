@@ -147,11 +147,11 @@ extension Analytics {
     @discardableResult
     public func flushed() async -> FlushResult {
         let engine = engine
-        let settledBefore = engine.settledCount
+        let before = engine.storeCounts
         flush()
         await stored()
         return await withCheckedContinuation { done in
-            engine.whenFlushed(settledBefore: settledBefore) { done.resume(returning: $0) }
+            engine.whenFlushed(after: before) { done.resume(returning: $0) }
         }
     }
 

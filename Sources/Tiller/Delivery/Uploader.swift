@@ -12,6 +12,9 @@ final class Uploader: Uploads {
         var hasBacklog = false
         var isInForeground = false
         var isRunning = false
+        /// Counts the runs, and says whether the present one has a thread yet.
+        var run = 0
+        var hasBegun = false
         var attempts = Attempts()
         /// The attempt under way was cut when the end had come.
         var isLastAttempt = false
@@ -235,19 +238,21 @@ extension Uploader {
 extension Uploader {
     private func start() {
         guard endpoint != nil else { return resumeAll(with: Self.unusable) }
-        let starts = state.withLock { state in
+        let run = state.withLock { state -> Int? in
             guard !state.isRunning, state.wait == nil, environment.isFree.isReached, !state.isHurried,
                 store.counts.settled < state.target
-            else { return false }
+            else { return nil }
             state.isRunning = true
-            return true
+            state.hasBegun = false
+            state.run += 1
+            return state.run
         }
         // Strong: what waits is delivered, also when the instance has been released meanwhile.
-        if starts { uploads.withLock { $0 = Task { await self.run() } } }
+        if let run { uploads.withLock { $0 = Task { await self.run(run) } } }
     }
 
-    private func run() async {
-        while claim() {
+    private func run(_ run: Int) async {
+        while claim(run) {
             let appended = store.counts.appended
             do {
                 guard let (batch, request) = try nextRequest() else {
@@ -266,8 +271,10 @@ extension Uploader {
     }
 
     /// Whether there is something to do; if not, nothing runs any more.
-    private func claim() -> Bool {
-        let (isThere, reached) = state.withLock { state in
+    private func claim(_ run: Int) -> Bool {
+        let (isThere, reached) = state.withLock { state -> (Bool, [FlushWaiter]) in
+            guard state.run == run else { return (false, []) }  // it was given up before it began
+            state.hasBegun = true
             let counts = store.counts
             // Also what was evicted or damaged meanwhile counts as done.
             let reached = state.flushWaiters.filter { $0.target <= counts.settled }
@@ -471,6 +478,11 @@ extension Uploader {
     func hurry() {
         let isRunning = state.withLock { state in
             state.isHurried = true
+            // One that has no thread yet does nothing any more: the thread may be the one that waits for the folder.
+            if state.isRunning, !state.hasBegun {
+                state.isRunning = false
+                state.run += 1
+            }
             return state.isRunning
         }
         guard isRunning else { return finishIfClosing() }

@@ -52,6 +52,31 @@ extension Logger {
     public func error(log: String, error: (any Error)?) {}
 }
 
+/// Keeps messages until no lock is held any more: a logger is foreign code.
+final class DeferringLogger: Logger {
+    private let base: any Logger
+    private let messages = Locked<[@Sendable (any Logger) -> Void]>([])
+
+    init(_ base: any Logger) { self.base = base }
+
+    /// Hands on what has been said since the last time.
+    func deliver() {
+        let messages = messages.withLock { messages in
+            defer { messages = [] }
+            return messages
+        }
+        for message in messages { message(base) }
+    }
+
+    func verbose(log: String) { keep { $0.verbose(log: log) } }
+    func debug(log: String) { keep { $0.debug(log: log) } }
+    func info(log: String) { keep { $0.info(log: log) } }
+    func warn(log: String) { keep { $0.warn(log: log) } }
+    func error(log: String, error: (any Error)?) { keep { $0.error(log: log, error: error) } }
+
+    private func keep(_ message: @escaping @Sendable (any Logger) -> Void) { messages.withLock { $0.append(message) } }
+}
+
 /// The logger behind a level, and a memory of what is said only once.
 final class Diagnostics: Sendable {
     private let logger: any Logger
@@ -61,6 +86,12 @@ final class Diagnostics: Sendable {
     init(logger: any Logger, level: LogLevel) {
         self.logger = logger
         self.level = level
+    }
+
+    /// The same, saying nothing before it is asked to.
+    func deferring() -> (Diagnostics, DeferringLogger) {
+        let deferring = DeferringLogger(logger)
+        return (Diagnostics(logger: deferring, level: level), deferring)
     }
 
     func error(_ message: @autoclosure () -> String, _ error: (any Error)? = nil) {

@@ -341,7 +341,8 @@ extension Engine {
         let account = account
         let lost = account.dropped[.undelivered, default: 0] + account.dropped[.notStored, default: 0]
         // In a store in memory they are in memory.
-        return account.inMemory + lost + (store.isDurable ? store.counts.waiting : 0)
+        let counts = store.counts
+        return account.inMemory + lost + counts.lost + (store.isDurable ? counts.waiting : 0)
     }
 
     /// Whether everything that has passed the pipeline is on the disk.
@@ -349,13 +350,20 @@ extension Engine {
 
     func setUploads(_ uploads: any Uploads) { self.uploads.withLock { $0 = uploads } }
 
-    /// How many events the store has got rid of since it was opened: delivered ones, nearly always.
-    var settledCount: Int { store.counts.settled }
+    /// What the store has got rid of, and how, since it was opened.
+    var storeCounts: EventCounts { store.counts }
 
     /// What became of a flush that has passed the pipeline.
-    func whenFlushed(settledBefore: Int, _ resume: @escaping @Sendable (FlushResult) -> Void) {
+    ///
+    /// - Parameter before: The store's counts at the call.
+    func whenFlushed(after before: EventCounts, _ resume: @escaping @Sendable (FlushResult) -> Void) {
         guard let uploads = uploads.withLock({ $0 }) else { return resume(.nothingWaiting) }
-        uploads.whenFlushed(settledBefore: settledBefore) { [self] result in
+        uploads.whenFlushed(settledBefore: before.settled) { [self] result in
+            let lost = store.counts.lost - before.lost
+            if case .delivered = result, lost > 0 {
+                return resume(
+                    .stopped(reason: "\(lost) stored events were given up or damaged; the others are delivered"))
+            }
             let isUnwritten = !closed.isReached && !pipeline.hasStoredAll
             switch result {
             case .delivered, .nothingWaiting:

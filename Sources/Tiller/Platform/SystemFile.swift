@@ -21,17 +21,18 @@ enum SystemFile {
     /// Why a file can't be used.
     enum Failure: Error, CustomStringConvertible {
         case system(operation: String, path: String, code: Int32)
-        case folder(path: String, reason: String)
         case foreignOwner(path: String)
         /// There is no such file.
         case missing(path: String)
+        /// There is one already.
+        case exists(path: String)
 
         var description: String {
             switch self {
             case .system(let operation, let path, let code): "\(operation) \(path): \(String(cString: strerror(code)))"
-            case .folder(let path, let reason): "make \(path): \(reason)"
             case .foreignOwner(let path): "\(path) belongs to another user"
             case .missing(let path): "\(path) is not there"
+            case .exists(let path): "\(path) is there already"
             }
         }
     }
@@ -138,12 +139,17 @@ enum SystemFile {
         return bytes
     }
 
-    /// What is in a folder: names with their sizes in bytes.
-    static func list(_ folder: String) throws -> [(name: String, size: Int)] {
+    /// What is in a folder: names with their sizes in bytes, and whether they are plain files.
+    static func list(_ folder: String) throws -> [(name: String, size: Int, isFile: Bool)] {
         guard let directory = opendir(folder) else { throw failure("open", folder) }
         defer { closedir(directory) }
-        var found: [(name: String, size: Int)] = []
-        while let entry = readdir(directory) {
+        var found: [(name: String, size: Int, isFile: Bool)] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(directory) else {
+                if errno != 0 { throw failure("read", folder) }
+                return found
+            }
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
                 name.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: name.pointee)) {
                     String(cString: $0)
@@ -151,9 +157,8 @@ enum SystemFile {
             }
             var status = stat()
             guard lstat(folder + "/" + name, &status) == 0 else { continue }  // it went meanwhile
-            found.append((name, Int(status.st_size)))
+            found.append((name, Int(status.st_size), status.st_mode & S_IFMT == S_IFREG))
         }
-        return found
     }
 
     /// Removes a file; one that is not there is no failure.
@@ -168,14 +173,17 @@ enum SystemFile {
 
     /// A folder for its owner only, made with what is missing above it; one of another user is refused.
     static func makeFolder(_ path: String) throws {
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch {
-            throw Failure.folder(path: path, reason: (error as NSError).localizedDescription)
+        if mkdir(path, 0o700) != 0, errno != EEXIST {
+            let parent = path.split(separator: "/").dropLast().joined(separator: "/")
+            guard errno == ENOENT, !parent.isEmpty else { throw failure("make", path) }
+            try makeFolder((path.hasPrefix("/") ? "/" : "") + parent)
+            guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw failure("make", path) }
         }
         var status = stat()
         guard stat(path, &status) == 0 else { throw failure("stat", path) }
+        guard status.st_mode & S_IFMT == S_IFDIR else {
+            throw Failure.system(operation: "make", path: path, code: ENOTDIR)
+        }
         guard status.st_uid == geteuid() else { throw Failure.foreignOwner(path: path) }
     }
 
@@ -232,7 +240,9 @@ extension SystemFile {
         /// - Throws: Why not, also if there is a file of that name.
         init(creating path: String) throws {
             descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            guard descriptor >= 0 else { throw failure("make", path) }
+            guard descriptor >= 0 else {
+                throw errno == EEXIST ? Failure.exists(path: path) : failure("make", path)
+            }
             self.path = path
         }
 

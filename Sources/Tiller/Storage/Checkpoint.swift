@@ -35,7 +35,7 @@ struct Checkpoint: Sendable {
             let run = covered["run"]?.int, let segment = covered["segment"]?.int, let offset = covered["offset"]?.int
         else { throw CheckedText.Damage() }
         self.objects = objects
-        place = LogPlace(run: Int(run), segment: Int(segment), offset: Int(offset))
+        place = LogPlace(run: Int(clamping: run), segment: Int(clamping: segment), offset: Int(clamping: offset))
         others = document
         for key in ["format", "state", "covers"] { others[key] = nil }
     }

@@ -1,17 +1,47 @@
 // MARK: - Batches
 
 extension EventLog {
+    /// What a store says of a segment that could not be read.
+    struct Unread: Error, CustomStringConvertible {
+        var description: String { "stored events can't be read" }
+    }
+
     func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? {
-        defer { tidy() }
+        defer {
+            tidy()
+            messages.deliver()
+        }
+        if known.withLock({ $0.index.nextRun?.hasUnread ?? false }) { readUnread() }
         return try reader.withLock { reader in
             while !reader.isClosed, let run = known.withLock({ $0.index.nextRun }) {
+                // It is not passed over.
+                if run.position >= run.end { throw Unread() }
                 var batch = StoredBatch(run: run.number, isOwnRun: run.number == ownRun, start: run.position)
-                try fill(&batch, from: run, within: bounds, &reader)
+                do {
+                    try fill(&batch, from: run, within: bounds, &reader)
+                } catch {
+                    // What lies before it need not wait for it.
+                    if batch.events.isEmpty { throw error }
+                }
                 if !batch.events.isEmpty { return batch }
                 // Nothing whole was left there: there is nothing to send.
                 try settle(batch, &reader)
             }
             return nil
+        }
+    }
+
+    /// Reads what could not be read at the opening, and the state with it, in its place.
+    private func readUnread() {
+        writer.withLock { _ in
+            reader.withLock { reader in
+                guard !reader.isClosed, let found = try? LogOpening(files, isOwner: false, diagnostics) else { return }
+                known.withLock { known in
+                    known.index.learn(from: found.index)
+                    known.contents = found.contents
+                    known.changesSinceCheckpoint = found.changeCount
+                }
+            }
         }
     }
 
@@ -71,7 +101,10 @@ extension EventLog {
 
 extension EventLog {
     func acknowledge(_ batch: StoredBatch) throws {
-        defer { tidy() }
+        defer {
+            tidy()
+            messages.deliver()
+        }
         try reader.withLock { reader in
             // After the end the folder may be another instance's, which sends the batch again.
             if reader.isClosed { throw Closed() }
@@ -114,7 +147,7 @@ extension EventLog {
         do {
             let finished = known.withLock { $0.index.finishedSegments(covered: true) }
             for run in Set(finished.map(\.run)) where run == ownRun || !isOver(run) {
-                try SystemFile.sync(files.acknowledgement(of: run))
+                try secureAcknowledgement(of: run, &reader)
             }
             for (run, segment) in finished where run == ownRun || !isOver(run) {
                 try SystemFile.remove(files.segment(segment, of: run))
@@ -123,6 +156,16 @@ extension EventLog {
             while let run = known.withLock({ $0.index.runToFold }) { try fold(run, &reader) }
         } catch {
             diagnostics.once("sweep", .error, "Files that hold nothing any more could not be removed", error)
+        }
+    }
+
+    /// What allows a removal must be on the disk, also where it could not be written at first.
+    private func secureAcknowledgement(of number: Int, _ reader: inout Reader) throws {
+        guard let run = known.withLock({ $0.index.runs.first { $0.number == number } }) else { return }
+        if reader.acknowledgements[number]?.values[0] ?? 0 != run.position { try acknowledge(run, &reader) }
+        // A run that had nothing but state has none.
+        if reader.acknowledgements[number]?.generation ?? 0 > 0 {
+            try SystemFile.sync(files.acknowledgement(of: number))
         }
     }
 

@@ -13,7 +13,8 @@ extension EventLog {
     private static let changesPerCheckpoint = 1_024
 
     func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
-        writer.withLock { writer in
+        defer { messages.deliver() }
+        return writer.withLock { writer in
             guard isOwned, !writer.isClosed else { return (0, Closed()) }
             // What could not be read is replaced only if it still can't.
             if records.contains(where: { !$0.changes.isEmpty }) { readAgain() }
@@ -34,10 +35,12 @@ extension EventLog {
         var changes: [StateChange] = []
         var next = writer.next
         var count = 0
+        var changeCount = 0
         for record in records where writer.size + bytes.count < segmentBytes || count == 0 {
             bytes.append(record, number: next, boot: boot)
             if record.event != nil { next += 1 }
             changes.merge(record.changes)
+            if !record.changes.isEmpty { changeCount += 1 }
             count += 1
         }
         do {
@@ -48,17 +51,17 @@ extension EventLog {
         }
         writer.size += bytes.count
         writer.next = next
-        note(changes, &writer)
+        note(changes, count: changeCount, &writer)
         if writer.size >= segmentBytes { endSegment(&writer) }
         return count
     }
 
-    private func note(_ changes: [StateChange], _ writer: inout Writer) {
+    private func note(_ changes: [StateChange], count: Int, _ writer: inout Writer) {
         let (size, next) = (writer.size, writer.next)
         let mustCheckpoint = known.withLock { known in
             known.index.grow(to: size, end: next, hasState: !changes.isEmpty)
             guard !changes.isEmpty else { return false }
-            known.changesSinceCheckpoint += 1
+            known.changesSinceCheckpoint += count
             return Self.apply(changes, &known) || known.changesSinceCheckpoint >= Self.changesPerCheckpoint
         }
         if mustCheckpoint { checkpoint(&writer) }
@@ -96,20 +99,28 @@ extension EventLog {
 
 extension EventLog {
     private func beginSegment(_ writer: inout Writer) throws -> SystemFile.Appender {
+        // Processes that store less than a segment each come this way only.
+        evict(&writer)
         if !writer.hasNotedRun {
             // So that the number is never used again, also when the run's files are gone.
             try reader.withLock { reader in
                 var values = reader.base.values
                 values[0] = UInt64(ownRun)
                 try reader.base.write(values)
-                try SystemFile.sync(files.base)
             }
             writer.hasNotedRun = true
         }
-        let segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
-        let appender = try SystemFile.Appender(creating: files.segment(segment, of: ownRun))
+        var segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
+        let appender: SystemFile.Appender
+        do {
+            appender = try SystemFile.Appender(creating: files.segment(segment, of: ownRun))
+        } catch SystemFile.Failure.exists {
+            // Something that is not ours has the name.
+            segment = LogIndex.Segment(index: writer.segment + 2, first: writer.next)
+            appender = try SystemFile.Appender(creating: files.segment(segment, of: ownRun))
+        }
         writer.appender = appender
-        writer.segment += 1
+        writer.segment = segment.index
         writer.size = 0
         writer.mustSyncFolder = true
         known.withLock { $0.index.begin(segment) }
@@ -164,8 +175,8 @@ extension EventLog {
     /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
     func checkpoint(_ writer: inout Writer) {
         let (checkpoint, keepsOld) = known.withLock { known -> (Checkpoint?, Bool) in
-            guard case .objects(let objects) = known.contents else { return (nil, false) }
-            var checkpoint = Checkpoint()
+            guard case .objects(let objects) = known.contents, !known.index.hasUnread else { return (nil, false) }
+            var checkpoint = known.checkpoint
             checkpoint.objects = objects
             return (checkpoint, known.keepsOldCheckpoint)
         }
@@ -202,6 +213,7 @@ extension EventLog {
     }
 
     func sync() {
+        defer { messages.deliver() }
         writer.withLock { writer in
             do {
                 try sync(&writer)
@@ -218,6 +230,7 @@ extension EventLog {
     }
 
     func endWriting() {
+        defer { messages.deliver() }
         writer.withLock { writer in
             guard !writer.isClosed else { return }
             writer.isClosed = true

@@ -13,6 +13,8 @@ final class EventLog: EventStore {
     struct Known: Sendable {
         var index: LogIndex
         var contents: Contents
+        /// The last checkpoint that was read: what a later version of its format put beside the state is kept.
+        var checkpoint: Checkpoint
         var changesSinceCheckpoint = 0
         /// Keys whose stored value was no object and was replaced: the old checkpoint stays beside the new one.
         var keepsOldCheckpoint = false
@@ -49,7 +51,9 @@ final class EventLog: EventStore {
     }
 
     let files: LogFiles
+    /// Says nothing while a lock is held: each method that takes one hands on what was said at its end.
     let diagnostics: Diagnostics
+    let messages: DeferringLogger
     let limits: Limits
     let boot: UInt64
     let ownRun: Int
@@ -65,22 +69,30 @@ final class EventLog: EventStore {
     /// An instance of this process that is closing the folder is waited for, one second at the most.
     init(folder: String, limits: Limits = Limits(), boot: UInt64, diagnostics: Diagnostics) throws {
         files = LogFiles(folder: folder)
-        self.diagnostics = diagnostics
+        (self.diagnostics, messages) = diagnostics.deferring()
         self.limits = limits
         self.boot = boot
         try SystemFile.makeFolder(folder)
         ownership = try FolderOwnership(of: folder)
         isOwned = ownership.isHeld
-        let opening = try LogOpening(files, isOwner: isOwned, diagnostics)
+        let opening: LogOpening
+        do {
+            opening = try LogOpening(files, isOwner: isOwned, self.diagnostics)
+        } catch {
+            messages.deliver()
+            throw error
+        }
         ownRun = opening.index.ownRun
         reader = Locked(Reader(base: opening.base, acknowledgements: opening.acknowledgements))
         known = Locked(
             Known(
-                index: opening.index, contents: opening.contents, changesSinceCheckpoint: opening.changeCount))
+                index: opening.index, contents: opening.contents, checkpoint: opening.checkpoint,
+                changesSinceCheckpoint: opening.changeCount))
         if !isOwned {
-            diagnostics.error(
+            self.diagnostics.error(
                 "Another instance uses \(folder): this one stores nothing, and what it has not delivered ends with it")
         }
+        messages.deliver()
     }
 
     deinit { close() }
@@ -97,6 +109,7 @@ final class EventLog: EventStore {
 
     /// Writes nothing: what was stored is there, and the next opening finds its state.
     func close() {
+        defer { messages.deliver() }
         writer.withLock { writer in
             writer.isClosed = true
             writer.appender.take()?.close()
@@ -108,6 +121,7 @@ final class EventLog: EventStore {
     // MARK: State
 
     func load(_ key: String) -> Stored {
+        defer { messages.deliver() }
         readAgain()
         guard case .objects(let objects) = known.withLock({ $0.contents }) else { return .unreadable }
         guard let value = objects[key] else { return .absent }
@@ -127,6 +141,7 @@ final class EventLog: EventStore {
         known.withLock { known in
             // What was saved meanwhile is newer than what was read.
             guard case .unreadable(let changes) = known.contents else { return }
+            known.checkpoint = checkpoint
             known.contents = .objects(changes.applied(to: checkpoint.objects))
         }
     }

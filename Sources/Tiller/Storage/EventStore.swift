@@ -40,6 +40,8 @@ package struct EventCounts: Sendable, Hashable {
     package var appended = 0
     /// Those that are gone again: delivered, evicted, damaged.
     package var settled = 0
+    /// Those of them that were not delivered.
+    package var lost = 0
 
     /// Those that wait.
     package var waiting: Int { appended - settled }

@@ -5,14 +5,20 @@ struct LogFiles: Sendable {
     var checkpoint: String { folder + "/checkpoint.json" }
     var base: String { folder + "/base.ack" }
 
-    func acknowledgement(of run: Int) -> String { folder + "/\(Self.padded(run, to: 8)).ack" }
+    func acknowledgement(of run: Int) -> String { folder + "/" + Self.acknowledgementName(run) }
 
     func segment(_ index: Int, of run: Int, first: UInt64) -> String {
-        folder + "/\(Self.padded(run, to: 8))-\(Self.padded(index, to: 6))-\(Self.padded(first, to: 12)).log"
+        folder + "/" + Self.segmentName(index, of: run, first: first)
     }
 
     func segment(_ segment: LogIndex.Segment, of run: Int) -> String {
         self.segment(segment.index, of: run, first: segment.first)
+    }
+
+    private static func acknowledgementName(_ run: Int) -> String { padded(run, to: 8) + ".ack" }
+
+    private static func segmentName(_ index: Int, of run: Int, first: UInt64) -> String {
+        "\(padded(run, to: 8))-\(padded(index, to: 6))-\(padded(first, to: 12)).log"
     }
 
     /// Leading zeros, so that a list by name is a list by age.
@@ -40,9 +46,12 @@ struct LogFiles: Sendable {
             let run = numbers.first.flatMap({ Int($0) }), run > 0, run < Int.max / 2
         else { return .other }
         switch parts[1] {
-        case "ack" where numbers.count == 1: return .acknowledgement(run: run)
+        // A name that we would write otherwise is not ours, and its file would be looked for elsewhere.
+        case "ack" where name == acknowledgementName(run): return .acknowledgement(run: run)
         case "log" where numbers.count == 3:
-            guard let index = Int(numbers[1]), let first = UInt64(numbers[2]), first < .max / 2 else { return .other }
+            guard let index = Int(numbers[1]), let first = UInt64(numbers[2]), first < LogRecordHeader.numberLimit,
+                name == segmentName(index, of: run, first: first)
+            else { return .other }
             return .segment(run: run, index: index, first: first)
         case let ending where ending.hasPrefix("log") && Int(ending.dropFirst(3)) ?? 0 > 1:
             return .newerSegment(run: run)

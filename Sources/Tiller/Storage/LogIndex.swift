@@ -7,6 +7,8 @@ struct LogIndex: Sendable {
         var size = 0
         /// Whether it holds state that no checkpoint may have.
         var hasState = false
+        /// Whether it could not be read at the opening: what it holds, and how far it goes if it is the last one, is not known.
+        var isUnread = false
     }
 
     /// What became of events that are gone.
@@ -32,6 +34,8 @@ struct LogIndex: Sendable {
         var position: UInt64 = 0
         var sums = Sums()
 
+        var hasUnread: Bool { segments.contains(where: \.isUnread) }
+
         /// The number after a segment's last event.
         func end(ofSegmentAt index: Int) -> UInt64 {
             index + 1 < segments.count ? segments[index + 1].first : end
@@ -51,11 +55,15 @@ struct LogIndex: Sendable {
     /// What all runs and the base have come to.
     var sums: Sums { runs.reduce(Sums()) { $0 + $1.sums } }
 
-    /// The oldest run in which something waits.
-    var nextRun: Run? { runs.first { $0.position < $0.end } }
+    /// The oldest run in which something waits, or may wait.
+    var nextRun: Run? { runs.first { $0.position < $0.end || $0.hasUnread } }
+
+    /// While there is such a segment, the state is not known wholly.
+    var hasUnread: Bool { runs.contains(where: \.hasUnread) }
 
     private func isCovered(_ segment: Segment, of run: Int) -> Bool {
-        !segment.hasState || LogPlace(run: run, segment: segment.index, offset: segment.size) <= covered
+        if segment.isUnread { return false }
+        return !segment.hasState || LogPlace(run: run, segment: segment.index, offset: segment.size) <= covered
     }
 
     private func index(of run: Int) -> Int? { runs.firstIndex { $0.number == run } }
@@ -103,9 +111,11 @@ extension LogIndex {
 
     private mutating func move(_ index: Int, to position: UInt64, _ count: (inout Sums, UInt64) -> Void) {
         let moved = position - runs[index].position
+        let before = runs[index].sums.delivered
         runs[index].position = position
         count(&runs[index].sums, moved)
         counts.settled += Int(moved)
+        counts.lost += Int(moved) - Int(runs[index].sums.delivered - before)
     }
 
     /// The oldest closed segment, if all are larger than a limit together.
@@ -138,7 +148,7 @@ extension LogIndex {
         runs.flatMap { run in
             run.segments.indices.filter { index in
                 (run.number != ownRun || index < run.segments.count - 1)
-                    && run.end(ofSegmentAt: index) <= run.position
+                    && run.end(ofSegmentAt: index) <= run.position && !run.segments[index].isUnread
                     && isCovered(run.segments[index], of: run.number) == covered
             }.map { (run.number, run.segments[$0]) }
         }
@@ -156,6 +166,23 @@ extension LogIndex {
         runs.first { run in
             run.number != ownRun && run.position >= run.end
                 && run.segments.allSatisfy { isCovered($0, of: run.number) }
+        }
+    }
+
+    /// What could not be read at the opening was read now.
+    mutating func learn(from newer: LogIndex) {
+        for index in runs.indices where runs[index].hasUnread {
+            let known = newer.runs.first { $0.number == runs[index].number }
+            for offset in runs[index].segments.indices where runs[index].segments[offset].isUnread {
+                let segment = known?.segments.first { $0.index == runs[index].segments[offset].index }
+                // One that is gone is not there to be read any more.
+                runs[index].segments[offset].isUnread = segment?.isUnread ?? false
+                runs[index].segments[offset].hasState = segment?.hasState ?? false
+                runs[index].segments[offset].size = segment?.size ?? 0
+            }
+            let end = max(runs[index].end, known?.end ?? 0)
+            counts.appended += Int(end - runs[index].end)
+            runs[index].end = end
         }
     }
 

@@ -3,6 +3,8 @@ struct LogOpening {
     private(set) var index: LogIndex
     private(set) var contents: EventLog.Contents
     private(set) var base: SlotFile
+    /// As it was read, or an empty one.
+    private(set) var checkpoint = Checkpoint()
     private(set) var acknowledgements: [Int: SlotFile] = [:]
     /// How many records told of state that the checkpoint does not hold.
     private(set) var changeCount = 0
@@ -25,12 +27,13 @@ struct LogOpening {
         let (runs, highest) = try Self.list(files, folded: Int(clamping: base.values[1]), isOwner, diagnostics)
         let place = checkpoint?.place ?? LogPlace()
         let last = max(highest, Int(clamping: base.values[0]), Int(clamping: base.values[1]), place.run)
-        index = LogIndex(ownRun: last + 1)
+        index = LogIndex(ownRun: min(last, Int.max / 2) + 1)
         index.covered = place
         contents = .unreadable(changes: [])
         var changes: [StateChange] = []
         for run in runs { index.runs.append(try open(run, &changes)) }
         if let checkpoint {
+            self.checkpoint = checkpoint
             contents = .objects(changes.applied(to: checkpoint.objects))
         } else {
             contents = .unreadable(changes: changes)
@@ -43,29 +46,33 @@ struct LogOpening {
         _ files: LogFiles, folded: Int, _ isOwner: Bool, _ diagnostics: Diagnostics
     ) throws -> (runs: [LogIndex.Run], highest: Int) {
         var runs: [Int: LogIndex.Run] = [:]
+        var newer: Set<Int> = []
         var highest = 0
-        for (name, size) in try SystemFile.list(files.folder) {
+        for (name, size, isFile) in try SystemFile.list(files.folder) {
             switch LogFiles.kind(of: name) {
             case .segment(let run, let index, let first):
                 highest = max(highest, run)
                 runs[run, default: LogIndex.Run(number: run)].segments.append(
-                    LogIndex.Segment(index: index, first: first, size: size))
+                    LogIndex.Segment(index: index, first: first, size: size, isUnread: !isFile))
             case .acknowledgement(let run):
                 highest = max(highest, run)
                 if runs[run] == nil { runs[run] = LogIndex.Run(number: run) }
             case .newerSegment(let run):
                 highest = max(highest, run)
+                newer.insert(run)
                 diagnostics.once("newer log", .error, "Events of a newer version were found; they are left as they are")
             case .other: break
             }
         }
         // It has been taken into the base: what is left of it is not events any more.
-        if let leftover = runs.removeValue(forKey: folded), isOwner {
+        if let leftover = runs.removeValue(forKey: folded), isOwner, !newer.contains(folded) {
             // The process that wrote that may have been killed before it brought it to the disk.
             try SystemFile.sync(files.base)
             for segment in leftover.segments { try SystemFile.remove(files.segment(segment, of: folded)) }
             try SystemFile.remove(files.acknowledgement(of: folded))
         }
+        // Also what belongs to them.
+        for run in newer { runs[run] = nil }
         let sorted = runs.values.sorted { $0.number < $1.number }.map { run in
             var run = run
             run.segments.sort { $0.index < $1.index }
@@ -78,7 +85,7 @@ struct LogOpening {
     private mutating func open(_ run: LogIndex.Run, _ changes: inout [StateChange]) throws -> LogIndex.Run {
         var run = run
         var slots = SlotFile(new: files.acknowledgement(of: run.number))
-        run.end = run.segments.last?.first ?? 0
+        run.end = run.segments.map(\.first).max() ?? 0
         do {
             slots = try SlotFile(reading: slots.path)
             run.position = slots.values[0]
@@ -110,6 +117,7 @@ struct LogOpening {
             bytes = found
         } catch {
             diagnostics.once("read log", .error, "Stored events can't be read; they stay", error)
+            run.segments[offset].isUnread = true
             return
         }
         let limit = offset + 1 < run.segments.count ? run.segments[offset + 1].first : nil

@@ -4,6 +4,8 @@ struct LogRecordHeader: Sendable, Equatable {
     /// No byte of UTF-8, so none of JSON.
     static let marker: UInt8 = 0xFF
     private static let kind: UInt8 = 1
+    /// No run comes to so many events; sums of such numbers overflow nowhere.
+    static let numberLimit: UInt64 = 1 << 48
 
     var eventLength = 0
     var stateLength = 0
@@ -57,7 +59,9 @@ struct LogRecordHeader: Sendable, Equatable {
         continuousNanoseconds = read(40, Int64.self)
         boot = read(48, UInt64.self)
         // A right checksum does not make a writer right.
-        guard anonymousId.upperBound <= eventLength, payloadLength > 0, number < .max else { return nil }
+        guard anonymousId.upperBound <= eventLength, payloadLength > 0, number < Self.numberLimit else {
+            return nil
+        }
     }
 }
 
@@ -137,9 +141,13 @@ struct LogScanner {
                 continue
             }
             let start = offset + LogRecordHeader.size
-            guard header.payloadLength <= bytes.count - start,
-                case let payload = start..<start + header.payloadLength,
-                CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: bytes[payload])) == header.payloadChecksum
+            // A write that a kill cut off: nothing was stored by it.
+            guard header.payloadLength <= bytes.count - start else {
+                skip()
+                continue
+            }
+            let payload = start..<start + header.payloadLength
+            guard CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: bytes[payload])) == header.payloadChecksum
             else {
                 noteDamage(header)
                 continue

@@ -70,6 +70,10 @@ struct SlotFile: Sendable {
         guard words[0] > 0, words[1] > 0, words[words.count - 1] == UInt64(CRC32C.checksum(of: checked)) else {
             return nil
         }
+        // A right checksum does not make a writer right.
+        if words[0] == format, words[1..<words.count - 1].contains(where: { $0 > LogRecordHeader.numberLimit }) {
+            return nil
+        }
         return Array(words.dropLast())
     }
 }

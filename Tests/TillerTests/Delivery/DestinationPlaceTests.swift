@@ -1,5 +1,3 @@
-import Dispatch
-import Foundation
 import Testing
 import TillerTesting
 
@@ -76,44 +74,43 @@ import TillerTesting
         await next.shutdownAndWait()
     }
 
-    /// The next instance on the folder breaks off what lasts: also the upload of a destination that was removed.
-    @Test func whoWaitsForTheFolderGetsIt() async throws {
-        for removes in [true, false] {
+    /// The next instance on the folder breaks off what lasts: also the upload of a destination that was removed. In a
+    /// process of its own: the second that it waits must not go by while other tests have all threads.
+    @Test(arguments: [true, false]) func whoWaitsForTheFolderGetsIt(_ removes: Bool) async {
+        await #expect(processExitsWith: .success) { [removes] in
             let folder = TestFolder()
             let stuck = CancellableTransport()
-            let former = instance(.folder(folder.url), transport: stuck, time: NoPatience())
+            let former = Self.instance(.folder(folder.url), transport: stuck, time: SystemTime())
             former.track(name: "A")
             former.flush()
             await stuck.arrival()
             if removes { former.remove(plugin: try #require(former.plugin(ofType: RudderStackDestination.self))) }
             former.shutdown()
             let transport = StubTransport()
-            let next = await onOwnThread { instance(.folder(folder.url), transport: transport) }
-            #expect(await next.stored() == .stored, "it is a guest")
-            #expect(await next.flushed() == .delivered)
-            #expect(transport.events.names == ["A"])
-            await next.shutdownAndWait()
+            let next = Self.instance(.folder(folder.url), transport: transport)
+            try #require(await next.stored() == .stored, "it is a guest")
+            try #require(await next.flushed() == .delivered)
+            try #require(transport.events.names == ["A"])
         }
     }
 
     /// An object that was hurried at the end of one instance works in the next.
-    @Test func anObjectThatWasHurriedWorksInTheNextInstance() async throws {
-        let folder = TestFolder()
-        let stuck = CancellableTransport()
-        let former = instance(.folder(folder.url), transport: stuck, time: NoPatience())
-        let plane = try #require(former.plugin(ofType: RudderStackDestination.self))
-        former.track(name: "A")
-        former.flush()
-        await stuck.arrival()
-        former.shutdown()
-        stuck.answerFromNowOn()
-        let next = await onOwnThread {
-            Analytics(configuration: former.configuration, builtIn: [IdentityPlugin(), plane])
+    @Test func anObjectThatWasHurriedWorksInTheNextInstance() async {
+        await #expect(processExitsWith: .success) {
+            let folder = TestFolder()
+            let stuck = CancellableTransport()
+            let former = Self.instance(.folder(folder.url), transport: stuck, time: SystemTime())
+            let plane = try #require(former.plugin(ofType: RudderStackDestination.self))
+            former.track(name: "A")
+            former.flush()
+            await stuck.arrival()
+            former.shutdown()
+            stuck.answerFromNowOn()
+            let next = Analytics(configuration: former.configuration, builtIn: [IdentityPlugin(), plane])
+            next.track(name: "B")
+            try #require(await next.flushed() == .delivered)
+            try #require(Array(stuck.stub.events.names.suffix(2)) == ["A", "B"])
         }
-        next.track(name: "B")
-        #expect(await next.flushed() == .delivered)
-        #expect(stuck.stub.events.names.suffix(2) == ["A", "B"])
-        await next.shutdownAndWait()
     }
 
     /// An instance that was refused a destination has no say in it.
@@ -145,39 +142,25 @@ import TillerTesting
 
     // MARK: Steps
 
-    private func instance(
-        _ storage: Storage = .memory, transport: (any Transport)? = nil, time: any TimeSource = VirtualTime()
+    private func instance(_ storage: Storage = .memory, transport: (any Transport)? = nil) -> Analytics {
+        Self.instance(storage, transport: transport ?? self.transport)
+    }
+
+    private static func instance(
+        _ storage: Storage, transport: any Transport, time: any TimeSource = VirtualTime()
     ) -> Analytics {
         var configuration = Configuration.test(storage: storage)
-        configuration.transport = transport ?? self.transport
+        configuration.transport = transport
         configuration.time = time
         return Analytics(
             configuration: configuration,
             builtIn: [IdentityPlugin(), RudderStackDestination(configuration: configuration)])
     }
 
-    /// It waits for the folder: the threads of other tests' tasks must not have to.
-    private func onOwnThread(_ make: @escaping @Sendable () -> Analytics) async -> Analytics {
-        await withCheckedContinuation { done in Thread.detachNewThread { done.resume(returning: make()) } }
-    }
-
     private func beginUpload(of name: String, _ analytics: Analytics) async {
         analytics.track(name: name)
         analytics.flush()
         await transport.requests(count: 1)
-    }
-}
-
-/// Timers are over as soon as they are set.
-private struct NoPatience: TimeSource {
-    private let base = VirtualTime()
-    var wallMilliseconds: Int64 { base.wallMilliseconds }
-    var continuous: Duration { base.continuous }
-    var bootIdentity: String? { base.bootIdentity }
-
-    func schedule(after delay: Duration, _ action: @escaping @Sendable () -> Void) -> CancellationToken {
-        DispatchQueue.global().async { action() }
-        return CancellationToken {}
     }
 }
 
