@@ -36,7 +36,7 @@ import TillerTesting
         analytics.identify(userId: "alice", traits: ["plan": "pro"])
 
         await analytics.stored()  // everything recorded before is on disk
-        let result = await analytics.flushed()  // .delivered, or why not
+        let result = await analytics.flushed()  // .delivered, .nothingWaiting, or why not
         let left = await analytics.shutdownAndWait()  // how many the data plane has not got; at most five seconds
         _ = (result, left)
     }
@@ -104,6 +104,17 @@ import TillerTesting
         let alice = analytics.scoped(userId: "alice")
         alice.track(name: "Invoice Paid", properties: ["amount": 100])
         analytics.track(name: "Invoice Paid", options: EventOptions(userId: "bob"))
+    }
+
+    @Test(.timeLimit(.minutes(5))) func localDataPlane() async throws {
+        let plane = try LocalDataPlane()  // 127.0.0.1, a free port
+        let analytics = Analytics(
+            configuration: Configuration(
+                writeKey: "test", dataPlaneUrl: plane.url, storage: .memory))
+        plane.answerNext(.status(503))  // then as the gateway does
+        analytics.track(name: "Paid")
+        let events = try await plane.events(count: 1)  // waits for so many; put a time limit on the test
+        #expect(events[0].name == "Paid")
     }
 
     @Test func testing() async {

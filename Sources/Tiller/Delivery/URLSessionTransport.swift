@@ -48,8 +48,11 @@ public struct URLSessionTransport: Transport {
     }
 
     private func upload(_ body: Data, _ request: URLRequest) async throws -> (Data, URLResponse?) {
+        guard let id = ProcessExit.beginRequest() else { throw NoAnswer(description: "the process is ending") }
+        defer { ProcessExit.endRequest(id) }
         do {
             let task = Self.session.uploadTask(with: request, from: body)
+            ProcessExit.setCancel(of: id) { task.cancel() }
             return try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { done in
                     Self.answers.expect(task, done)

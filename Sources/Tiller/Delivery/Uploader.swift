@@ -410,8 +410,11 @@ extension Uploader {
             }
             return (goesOn, state.wait, delay)
         }
-        environment.diagnostics.once(
-            "upload \(kind)", .error, "An upload failed, its events wait: \(reason)")
+        // One that the process's end broke off is no failure.
+        if !ProcessExit.hasBegun {
+            environment.diagnostics.once(
+                "upload \(kind)", .error, "An upload failed, its events wait: \(reason)")
+        }
         guard let wait else { return goesOn }
         let timer = time.schedule(after: delay) { [weak self] in self?.endWait(wait.id) }
         let isOver = state.withLock { state in

@@ -39,6 +39,10 @@ final class Engine: Sendable {
         hub = LifecycleHub()
         let token = ProcessExit.register { [weak self] done in
             if let self { self.whenPassed(done) } else { done() }
+        } isLate: { [weak self] in
+            guard let self else { return }
+            self.diagnostics.error(
+                "The process ended before all was stored: about \(self.account.inMemory) events are lost")
         }
         exitToken.withLock { $0 = token }
         executor.setSpecific(key: Self.executorKey, value: ObjectIdentifier(self))

@@ -10,42 +10,116 @@ import Musl
 import Android
 #endif
 
-/// Lets instances store what is on its way when the process calls `exit()` or returns from `main`.
+/// Lets instances store what is on its way when the process calls `exit()` or returns from `main`, and sees to it that no
+/// request is in the hands of the system's network libraries when their own exit handlers run: those free what a request
+/// under way still uses.
 enum ProcessExit {
     /// Given an action to run when the instance has stored everything.
     typealias Drain = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     private struct State: Sendable {
-        var drains: [UInt64: Drain] = [:]
+        var drains: [UInt64: (run: Drain, isLate: @Sendable () -> Void)] = [:]
+        /// Requests under way, and how to break them off.
+        var requests: [UInt64: (@Sendable () -> Void)?] = [:]
         var lastId: UInt64 = 0
         var isRegistered = false
+        var isExiting = false
     }
 
     /// How long an exit waits, at the most, for all instances together.
     private static let bound = DispatchTimeInterval.milliseconds(100)
+    /// How long it waits then for requests that were broken off. They end at once; only the first of a process, which sets
+    /// up the libraries, can't be broken off, and takes so long on a machine that is busy.
+    private static let requestBound = DispatchTimeInterval.seconds(1)
     private static let state = Locked(State())
+    /// Signalled when a request ends during an exit.
+    private static let requestEnded = DispatchSemaphore(value: 0)
 
+    /// - Parameters:
+    ///   - drain: Run when the process ends.
+    ///   - isLate: Run if it was not done in time.
     /// - Returns: Ends the registration when cancelled or released.
-    static func register(_ drain: @escaping Drain) -> CancellationToken {
+    static func register(_ drain: @escaping Drain, isLate: @escaping @Sendable () -> Void) -> CancellationToken {
         let (id, isFirst) = state.withLock { state in
             state.lastId += 1
-            state.drains[state.lastId] = drain
+            state.drains[state.lastId] = (drain, isLate)
             defer { state.isRegistered = true }
             return (state.lastId, !state.isRegistered)
         }
-        if isFirst { atexit { ProcessExit.run() } }
+        if isFirst {
+            SystemNetworking.registerExitHandler()
+            atexit { ProcessExit.run() }
+        }
         return CancellationToken { state.withLock { $0.drains[id] = nil } }
     }
 
-    /// On a thread of its own: the one that exits may hold a lock that a drain needs.
+    /// Whether an exit has begun.
+    static var hasBegun: Bool { state.withLock { $0.isExiting } }
+
     private static func run() {
+        state.withLock { $0.isExiting = true }
+        let deadline = DispatchTime.now() + bound
+        drain(until: deadline)
+        endRequests(until: deadline)
+    }
+
+    /// On a thread of its own: the one that exits may hold a lock that a drain needs.
+    private static func drain(until deadline: DispatchTime) {
         let drains = state.withLock { $0.drains.values.map { $0 } }
         guard !drains.isEmpty else { return }
         let left = DispatchGroup()
+        let late = Locked(Set(drains.indices))
         for _ in drains { left.enter() }
         DispatchQueue.global().async {
-            for drain in drains { drain { left.leave() } }
+            for (index, drain) in drains.enumerated() {
+                drain.run {
+                    late.withLock { _ = $0.remove(index) }
+                    left.leave()
+                }
+            }
         }
-        _ = left.wait(timeout: .now() + bound)
+        guard left.wait(timeout: deadline) == .timedOut else { return }
+        for index in late.withLock({ $0 }).sorted() { drains[index].isLate() }
+    }
+
+    /// What is nearly done may end by itself; the rest is broken off.
+    private static func endRequests(until deadline: DispatchTime) {
+        wait(until: deadline)
+        for cancel in state.withLock({ $0.requests.values.compactMap { $0 } }) { cancel() }
+        wait(until: .now() + requestBound)
+    }
+
+    private static func wait(until deadline: DispatchTime) {
+        while state.withLock({ !$0.requests.isEmpty }) {
+            if requestEnded.wait(timeout: deadline) == .timedOut { return }
+        }
+    }
+}
+
+// MARK: - Requests
+
+extension ProcessExit {
+    /// - Returns: Names the request that begins; `nil` if the process is ending, and none may begin.
+    static func beginRequest() -> UInt64? {
+        state.withLock { state in
+            guard !state.isExiting else { return nil }
+            state.lastId += 1
+            state.requests[state.lastId] = .some(nil)
+            return state.lastId
+        }
+    }
+
+    static func setCancel(of request: UInt64, _ cancel: @escaping @Sendable () -> Void) {
+        state.withLock { state in
+            if state.requests[request] != nil { state.requests[request] = cancel }
+        }
+    }
+
+    static func endRequest(_ request: UInt64) {
+        let isExiting = state.withLock { state in
+            state.requests[request] = nil
+            return state.isExiting
+        }
+        if isExiting { requestEnded.signal() }
     }
 }
