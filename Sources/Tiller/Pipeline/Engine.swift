@@ -349,6 +349,8 @@ extension Engine {
         return account.inMemory + lost + counts.lost + (store.isDurable ? counts.waiting : 0)
     }
 
+    func writeAgain() { pipeline.writeAgain(self) }
+
     /// Whether everything that has passed the pipeline is on the disk.
     var isStored: Bool { store.isDurable && pipeline.hasStoredAll }
 
@@ -372,7 +374,7 @@ extension Engine {
             switch result {
             case .delivered, .nothingWaiting:
                 guard isUnwritten else { return resume(result) }
-                let until = time.wallMilliseconds.addingClamped(Pipeline.timeBetweenTries.wholeMilliseconds)
+                let until = time.wallMilliseconds.addingClamped(StoreWriter.timeBetweenTries.wholeMilliseconds)
                 resume(.waiting(until: until, reason: "events can't be stored"))
             case .waiting, .stopped: resume(result)
             }

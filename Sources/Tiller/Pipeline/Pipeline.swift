@@ -12,17 +12,15 @@ final class Pipeline: Sendable {
     private let closing = Locked<[DestinationRunner]>([])
     /// What has or had the data plane's place, and may use the store yet: each waits for the one before it.
     private let uploads = Locked<[any Uploads]>([])
-    /// What the store would not take yet: the disk is full, for instance.
-    private let unwritten = Locked(Unwritten())
-    /// The end has come, and the store still did not take it.
-    private let hasGivenUp = Locked(false)
     private let limits: Limits
     private let store: any EventStore
+    private let writer: StoreWriter
     private let diagnostics: Diagnostics
 
     init(limits: Limits, store: any EventStore, diagnostics: Diagnostics) {
         self.limits = limits
         self.store = store
+        writer = StoreWriter(store, diagnostics)
         self.diagnostics = diagnostics
     }
 
@@ -70,14 +68,6 @@ final class Pipeline: Sendable {
         var encoded: EncodedEvent?
         /// The state that changed with it, and with what was dropped before it.
         var changes: [StateChange]
-    }
-
-    fileprivate struct Unwritten: Sendable {
-        var records: [StoreRecord] = []
-        /// What the events among them cost in memory, in order.
-        var costs: [Int] = []
-        /// When it is tried again.
-        var timer: CancellationToken?
     }
 
     /// Runs a chunk of the road, in order.
@@ -235,7 +225,7 @@ extension Pipeline {
         guard !items.isEmpty else { return }
         let dataPlane = dataPlane.withLock { $0 }
         let eventsBefore = store.counts.appended
-        var batch = Unwritten()
+        var batch = StoreWriter.Batch()
         var passed: (count: Int, bytes: Int) = (0, 0)
         for item in items {
             switch item {
@@ -248,19 +238,27 @@ extension Pipeline {
                 }
             case .state(let changes): batch.addState(changes)
             case .reset(let options):
-                write(&batch, engine)
+                writer.write(&batch, for: engine)
                 dataPlane?.destination.ownPlugins.reset(options)
                 dataPlane?.destination.reset(options)
             case .flush:
-                write(&batch, engine)
+                writer.write(&batch, for: engine)
                 dataPlane?.destination.ownPlugins.flush()
                 dataPlane?.destination.flush()
             }
         }
-        write(&batch, engine)
+        writer.write(&batch, for: engine)
         engine.release(count: passed.count, bytes: passed.bytes, as: nil)
         if store.counts.appended > eventsBefore { dataPlane?.uploads.didStoreChunk() }
         handToRunners(items)
+    }
+
+    /// Whether everything that passed is in the store.
+    var hasStoredAll: Bool { writer.hasStoredAll }
+
+    /// What the store did not take is tried again; the executor's.
+    func writeAgain(_ engine: Engine) {
+        if writer.writeAgain(for: engine) { dataPlane.withLock { $0 }?.uploads.didStoreChunk() }
     }
 
     private func handToRunners(_ items: [Chunk.Item]) {
@@ -278,7 +276,7 @@ extension Pipeline {
     }
 
     private func take(
-        _ survivor: Survivor, for dataPlane: any DataPlaneDestination, into batch: inout Unwritten, _ engine: Engine
+        _ survivor: Survivor, for dataPlane: any DataPlaneDestination, into batch: inout StoreWriter.Batch, _ engine: Engine
     ) {
         let cost = survivor.event.cost
         guard !dataPlane.ownPlugins.isEmpty else {
@@ -313,107 +311,6 @@ extension Pipeline {
         guard restoreIdentity(of: &event) else { return .failure(Drop(reason: .invalid)) }
         guard let encoded = encode(event, for: dataPlane) else { return .failure(Drop(reason: .tooLarge)) }
         return .success((event, encoded))
-    }
-}
-
-// MARK: - Storing
-
-extension Pipeline {
-    /// Stores what waits to be stored, then the new: state in one record with the event that it belongs to.
-    ///
-    /// What a store refuses stays in memory, where it counts against the bound, and is tried again with the next chunk and
-    /// every few seconds.
-    private func write(_ batch: inout Unwritten, _ engine: Engine) {
-        let all = unwritten.withLock { unwritten in
-            unwritten.append(batch)
-            return unwritten
-        }
-        batch = Unwritten()
-        guard !all.records.isEmpty else { return }
-        let (stored, failure) = store.append(all.records)
-        let events = all.records.prefix(stored).count { $0.event != nil }
-        let rest = unwritten.withLock { unwritten in
-            unwritten.records.removeFirst(stored)
-            unwritten.costs.removeFirst(events)
-            return unwritten
-        }
-        let cost = all.costs.prefix(events).reduce(0, +)
-        if store.isDurable {
-            engine.didStore(count: events, bytes: cost)
-        } else {
-            // From now on they cost what they are.
-            let bytes = all.records.prefix(stored).reduce(0) { $0 + ($1.event?.bytes.count ?? 0) }
-            engine.correctMemory(by: bytes - cost)
-        }
-        guard let failure else { return }
-        diagnostics.once("store", .error, "Events and state can't be stored; they wait in memory", failure)
-        if rest.timer == nil { tryAgain(engine) }
-    }
-
-    static let timeBetweenTries = Duration.seconds(5)
-
-    private func tryAgain(_ engine: Engine) {
-        let timer = engine.configuration.time.schedule(after: Self.timeBetweenTries) { [weak engine] in
-            engine?.whenPassed { [weak engine, weak self] in
-                guard let self, let engine else { return }
-                self.unwritten.withLock { $0.timer = nil }
-                var nothingNew = Unwritten()
-                let before = self.store.counts.appended
-                self.write(&nothingNew, engine)
-                if self.store.counts.appended > before { self.dataPlane.withLock { $0 }?.uploads.didStoreChunk() }
-            }
-        }
-        unwritten.withLock { $0.timer = timer }
-    }
-
-    /// What is still not stored at the end is given up.
-    private func giveUpUnwritten(_ engine: Engine) {
-        var nothingNew = Unwritten()
-        write(&nothingNew, engine)
-        let rest = unwritten.withLock { unwritten in
-            defer { unwritten = Unwritten() }
-            return unwritten
-        }
-        rest.timer?.cancel()
-        guard !rest.records.isEmpty else { return }
-        hasGivenUp.withLock { $0 = true }
-        diagnostics.error("\(rest.costs.count) events could not be stored before the shutdown")
-        engine.release(count: rest.costs.count, bytes: rest.costs.reduce(0, +), as: .notStored)
-    }
-
-    /// Whether everything that passed is in the store.
-    var hasStoredAll: Bool { unwritten.withLock { $0.records.isEmpty } && !hasGivenUp.withLock { $0 } }
-}
-
-extension Pipeline.Unwritten {
-    fileprivate mutating func add(
-        _ encoded: EncodedEvent, of event: Event, cost: Int, with changes: [StateChange]
-    ) {
-        let content = StoreRecord.Content(
-            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment)
-        records.append(StoreRecord(event: content, changes: changes))
-        costs.append(cost)
-    }
-
-    fileprivate mutating func append(_ batch: Pipeline.Unwritten) {
-        var records = batch.records[...]
-        // So that what can't be stored grows by events only, which are bounded.
-        if let first = records.first, first.event == nil {
-            addState(first.changes)
-            records = records.dropFirst()
-        }
-        self.records += records
-        costs += batch.costs
-    }
-
-    /// Neighbouring state is one record.
-    fileprivate mutating func addState(_ changes: [StateChange]) {
-        if changes.isEmpty { return }
-        if let last = records.last, last.event == nil {
-            records[records.count - 1].changes.merge(changes)
-        } else {
-            records.append(StoreRecord(event: nil, changes: changes))
-        }
     }
 }
 
@@ -461,9 +358,9 @@ extension Pipeline {
             return uploads.last?.done ?? .reached
         }
         let environment = engine.dataPlaneEnvironment(isFree: isFree) { changes in
-            var batch = Unwritten()
+            var batch = StoreWriter.Batch()
             batch.addState(changes)
-            write(&batch, engine)
+            writer.write(&batch, for: engine)
         }
         guard let new = destination.attach(to: environment) else {
             diagnostics.error("A data-plane destination that another instance uses was added; it gets no events")
@@ -502,7 +399,7 @@ extension Pipeline {
         let plugins = orderedPlugins
         stages.withLock { $0 = [:] }
         for plugin in plugins { plugin.teardown() }
-        giveUpUnwritten(engine)
+        writer.end(engine)
         store.endWriting()
         let uploads = uploads.withLock { $0 }
         store.whenWanted { for uploads in uploads { uploads.hurry() } }

@@ -23,8 +23,10 @@ enum SystemNetworking {
     static func registerExitHandler() {
         typealias Initialize = @convention(c) (UInt64, OpaquePointer?) -> Int32
         guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "OPENSSL_init_crypto") else { return }
-        // The C declaration of OpenSSL 1.1 and later; without options it sets up the base and nothing more.
-        _ = unsafeBitCast(symbol, to: Initialize.self)(0, nil)
+        // The C declaration of OpenSSL 1.1 and later. Without any option it would do nothing; this one costs least, and turns
+        // nothing on or off for the rest of the process.
+        let initAsync: UInt64 = 0x100  // OPENSSL_INIT_ASYNC
+        _ = unsafeBitCast(symbol, to: Initialize.self)(initAsync, nil)
     }
     #endif
 }
