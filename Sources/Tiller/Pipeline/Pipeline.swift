@@ -276,7 +276,8 @@ extension Pipeline {
     }
 
     private func take(
-        _ survivor: Survivor, for dataPlane: any DataPlaneDestination, into batch: inout StoreWriter.Batch, _ engine: Engine
+        _ survivor: Survivor, for dataPlane: any DataPlaneDestination, into batch: inout StoreWriter.Batch,
+        _ engine: Engine
     ) {
         let cost = survivor.event.cost
         guard !dataPlane.ownPlugins.isEmpty else {
