@@ -15,6 +15,8 @@ struct ServeCommand {
     private var port: UInt16 = 8_080
     private var rules = LocalDataPlane.Rules()
 
+    private static let running = Locked<LocalDataPlane?>(nil)
+
     static func run(_ arguments: [String]) async -> Int32 {
         if arguments.contains("--help") || arguments.contains("-h") {
             print(TillerCommand.help)
@@ -71,9 +73,12 @@ struct ServeCommand {
             return 1
         }
         output.print("listening on \(plane.url)\n")
+        // Held until the process's end, which frees the port: stopping the server would wait for a reader of the lines that
+        // reads no more.
+        Self.running.withLock { $0 = plane }
         for await _ in endings { break }
-        // The process's end frees the port. Stopping the server would wait for a reader of the lines that reads no more.
-        withExtendedLifetime((plane, signals)) { exit(0) }
+        for source in signals { source.cancel() }
+        exit(0)
     }
 }
 

@@ -107,6 +107,7 @@ extension EventLog {
                 var values = reader.base.values
                 values[0] = UInt64(ownRun)
                 try reader.base.write(values)
+                try SystemFile.sync(files.base)
             }
             writer.hasNotedRun = true
         }
