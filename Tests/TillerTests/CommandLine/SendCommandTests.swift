@@ -4,7 +4,9 @@ import Tiller
 import TillerTesting
 
 /// `tiller send` as a shell sees it.
-@Suite(.timeLimit(.minutes(5))) struct SendCommandTests {
+/// Not under the thread sanitizer, which looks into this process only: the program is a process of its own, with the
+/// system's clock, and ten times as slow there.
+@Suite(.timeLimit(.minutes(5)), .disabled(if: isUnderThreadSanitizer)) struct SendCommandTests {
     private let folder = TestFolder()
     /// Nobody listens there, and a connection is refused at once.
     private static let nowhere = "http://127.0.0.1:1"

@@ -43,7 +43,7 @@ import Glibc
         }
     }
 
-    @Test func takesEventsOfTheSDK() async throws {
+    @Test(.disabled(if: isUnderThreadSanitizer)) func takesEventsOfTheSDK() async throws {
         try await serve(["--write-key", "other", "--write-key", "key"]) { server in
             let configuration = Configuration(writeKey: "key", dataPlaneUrl: server.url, storage: .memory)
             let done = DispatchSemaphore(value: 0)
