@@ -210,9 +210,6 @@ extension Analytics {
         await withCheckedContinuation { done in engine.finished.whenReached { done.resume() } }
     }
 
-    /// Whether that end has come.
-    package var isFinished: Bool { engine.finished.isReached }
-
     /// What became of the events.
     package var account: Account { engine.account }
 }

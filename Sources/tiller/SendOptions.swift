@@ -1,4 +1,4 @@
-import Foundation
+import Tiller
 
 /// What `tiller send` is asked for.
 struct SendOptions: Equatable {
@@ -29,18 +29,11 @@ struct SendOptions: Equatable {
         }
         guard let url = values["--data-plane-url"] else { throw Problem(reason: "--data-plane-url is missing") }
         guard let key = values["--write-key"] else { throw Problem(reason: "--write-key is missing") }
-        guard Self.isUsable(url) else {
+        guard Configuration.isUsable(dataPlaneUrl: url) else {
             throw Problem(reason: "--data-plane-url needs http:// or https:// and a host, not '\(url)'")
         }
         dataPlaneUrl = url
         writeKey = key
         store = values["--store"]
-    }
-
-    /// As the SDK judges it, which would only log an error.
-    private static func isUsable(_ url: String) -> Bool {
-        let components = URLComponents(string: url.trimmingCharacters(in: .whitespacesAndNewlines))
-        guard let components, let scheme = components.scheme?.lowercased() else { return false }
-        return ["http", "https"].contains(scheme) && components.host?.isEmpty == false
     }
 }

@@ -7,7 +7,7 @@ struct BatchEndpoint: Sendable {
     /// `nil` where it can't be done: the body goes as it is.
     var compress: @Sendable ([UInt8]) -> [UInt8]? = { Gzip.compress($0) }
 
-    /// `nil` if the base URL can't be used: no `http` or `https`, or no host.
+    /// `nil` if the base URL can't be used: see `Configuration.isUsable(dataPlaneUrl:)`.
     init?(baseUrl: String, writeKey: String) {
         let trimmed = baseUrl.trimmingCharacters(in: .whitespacesAndNewlines)
         guard var components = URLComponents(string: trimmed),
@@ -89,4 +89,9 @@ extension String {
     fileprivate var isHeaderValue: Bool {
         utf8.count <= 256 && !isEmpty && utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
+}
+
+extension Configuration {
+    /// Whether events can be sent there: `http` or `https`, and a host.
+    package static func isUsable(dataPlaneUrl url: String) -> Bool { BatchEndpoint(baseUrl: url, writeKey: "") != nil }
 }

@@ -3,12 +3,12 @@ import Foundation
 /// Brings events to a RudderStack data plane: `POST {dataPlaneUrl}/v1/batch`.
 ///
 /// Events wait in the instance's store until a flush policy or `flush()` asks
-/// for an upload; those of earlier processes come first. One request is under way at a time, oldest events first. A 2xx answer
-/// acknowledges its events; after any other, or none, all of them stay and are
-/// sent again, with the same ids, after a wait that doubles (1 s at first, at
-/// most five minutes in apps and one minute elsewhere, a random part of it).
-/// `flush()` and a return to the foreground end such a wait, at most once in
-/// ten seconds.
+/// for an upload; those of earlier processes come first. One request is under
+/// way at a time, oldest events first. A 2xx answer acknowledges its events;
+/// after any other, or none, all of them stay and are sent again, with the same
+/// ids, after a wait that doubles (1 s at first, at most five minutes in apps
+/// and one minute elsewhere, a random part of it). `flush()` and a return to
+/// the foreground end such a wait, at most once in ten seconds.
 ///
 /// `sentAt` is written anew for each attempt: the time of the call plus the
 /// event's age by the continuous clock, so that setting the wall clock moves

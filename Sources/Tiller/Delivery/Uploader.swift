@@ -254,7 +254,7 @@ extension Uploader {
     private func run(_ run: Int) async {
         while claim(run) {
             let appended = store.counts.appended
-            do {
+            do throws(Failure) {
                 guard let (batch, request) = try nextRequest() else {
                     guard rest(ifAppended: appended) else { continue }
                     resumeAll(with: .stopped(reason: "the store was closed"))
@@ -392,9 +392,7 @@ extension Uploader {
     }
 
     /// - Returns: Whether to go on at once: the end came during the attempt, and what waits is tried once more.
-    private func didFail(_ failure: any Error) -> Bool {
-        let kind = (failure as? Failure)?.reason ?? "client-unknown"
-        let reason = (failure as? Failure)?.text ?? "\(failure)"
+    private func didFail(_ failure: Failure) -> Bool {
         let now = time.wallMilliseconds
         let (goesOn, wait, delay) = state.withLock { state in
             let goesOn = state.isClosing && !state.isLastAttempt && !state.isHurried
@@ -406,14 +404,14 @@ extension Uploader {
             if !state.isClosing {
                 state.lastTimerId += 1
                 state.wait = Wait(
-                    id: state.lastTimerId, until: now.addingClamped(delay.wholeMilliseconds), reason: reason)
+                    id: state.lastTimerId, until: now.addingClamped(delay.wholeMilliseconds), reason: failure.text)
             }
             return (goesOn, state.wait, delay)
         }
         // One that the process's end broke off is no failure.
         if !ProcessExit.hasBegun {
             environment.diagnostics.once(
-                "upload \(kind)", .error, "An upload failed, its events wait: \(reason)")
+                "upload \(failure.reason)", .error, "An upload failed, its events wait: \(failure.text)")
         }
         guard let wait else { return goesOn }
         let timer = time.schedule(after: delay) { [weak self] in self?.endWait(wait.id) }
@@ -423,7 +421,7 @@ extension Uploader {
             return false
         }
         if isOver { timer.cancel() }
-        resumeAll(with: .waiting(until: wait.until, reason: reason))
+        resumeAll(with: .waiting(until: wait.until, reason: wait.reason))
         return false
     }
 

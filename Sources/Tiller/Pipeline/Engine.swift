@@ -21,8 +21,6 @@ final class Engine: Sendable {
     let drained = Milestone()
     /// The last upload is over, and the store is closed.
     let finished = Milestone()
-    /// Of the data plane that was attached last; they may go on after the pipeline's end.
-    private let uploads = Locked<(any Uploads)?>(nil)
     private let weakHandle = Locked(WeakHandle())
     private let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
@@ -354,8 +352,6 @@ extension Engine {
     /// Whether everything that has passed the pipeline is on the disk.
     var isStored: Bool { store.isDurable && pipeline.hasStoredAll }
 
-    func setUploads(_ uploads: any Uploads) { self.uploads.withLock { $0 = uploads } }
-
     /// What the store has got rid of, and how, since it was opened.
     var storeCounts: EventCounts { store.counts }
 
@@ -363,17 +359,14 @@ extension Engine {
     ///
     /// - Parameter before: The store's counts at the call.
     func whenFlushed(after before: EventCounts, _ resume: @escaping @Sendable (FlushResult) -> Void) {
-        guard let uploads = uploads.withLock({ $0 }) else { return resume(.nothingWaiting) }
+        guard let uploads = pipeline.lastUploads else { return resume(.nothingWaiting) }
         uploads.whenFlushed(settledBefore: before.settled) { [self] result in
             let lost = store.counts.lost - before.lost
-            if case .delivered = result, lost > 0 {
-                return resume(
-                    .stopped(reason: "\(lost) stored events were given up or damaged; the others are delivered"))
-            }
-            let isUnwritten = !closed.isReached && !pipeline.hasStoredAll
             switch result {
+            case .delivered where lost > 0:
+                resume(.stopped(reason: "\(lost) stored events were given up or damaged; the others are delivered"))
             case .delivered, .nothingWaiting:
-                guard isUnwritten else { return resume(result) }
+                if closed.isReached || pipeline.hasStoredAll { return resume(result) }
                 let until = time.wallMilliseconds.addingClamped(StoreWriter.timeBetweenTries.wholeMilliseconds)
                 resume(.waiting(until: until, reason: "events can't be stored"))
             case .waiting, .stopped: resume(result)

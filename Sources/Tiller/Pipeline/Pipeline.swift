@@ -253,6 +253,9 @@ extension Pipeline {
         handToRunners(items)
     }
 
+    /// Of the data plane that was attached last; they may go on after the pipeline's end.
+    var lastUploads: (any Uploads)? { uploads.withLock { $0.last } }
+
     /// Whether everything that passed is in the store.
     var hasStoredAll: Bool { writer.hasStoredAll }
 
@@ -368,7 +371,6 @@ extension Pipeline {
             return
         }
         uploads.withLock { $0.append(new) }
-        engine.setUploads(new)
         dataPlane.withLock { $0 = DataPlane(destination: destination, uploads: new) }
     }
 

@@ -1,3 +1,5 @@
+import Foundation
+
 /// What this platform tells of itself.
 ///
 /// - Apple: manufacturer, model and type of the device, name and version of
@@ -27,13 +29,13 @@ public final class SystemContextSource: ContextSource {
     private let machine = Locked<Machine?>(nil)
     private let late = Locked(Late())
     private let handlers = ChangeHandlers()
-    private let notices: SystemNotices
+    private let relay: NotificationRelay
 
     /// The platform's own context.
-    public convenience init() { self.init(notices: .region) }
+    public convenience init() { self.init(relay: .standard) }
 
-    /// - Parameter notices: Tell when to read again.
-    init(notices: SystemNotices) { self.notices = notices }
+    /// - Parameter relay: Tells when to read language, region and time zone again.
+    init(relay: NotificationRelay) { self.relay = relay }
 
     /// Whether there is an id for the vendor: on iOS, tvOS, watchOS and visionOS.
     public var hasDeviceId: Bool { MainActorFacts.haveDeviceId }
@@ -63,11 +65,14 @@ public final class SystemContextSource: ContextSource {
         let network = NetworkState.observe { network in
             if late.change({ $0.network = $0.observers > 0 ? network : nil }) { handlers.callAll() }
         }
-        let notices = notices.observe {
+        let regionChanged: @Sendable () -> Void = {
             // A device that was locked since its start did not know its id.
             if MainActorFacts.haveDeviceId, late.withLock({ $0.own.deviceId == nil }) { askMainActor() }
             handler()
         }
+        let notices = relay.listen([
+            NSLocale.currentLocaleDidChangeNotification: regionChanged, .NSSystemTimeZoneDidChange: regionChanged,
+        ])
         return CancellationToken {
             for token in [own, notices, network] { token?.cancel() }
             late.withLock { late in

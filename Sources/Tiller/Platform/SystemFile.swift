@@ -39,24 +39,44 @@ enum SystemFile {
 
     /// A file's bytes; `nil` if there is no such file.
     static func contents(of path: String) throws -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return nil }
-            throw failure("open", path)
-        }
+        guard let descriptor = try openForReading(path) else { return nil }
         defer { release(descriptor) }
+        guard let bytes = bytes(from: descriptor, atMost: .max) else { throw failure("read", path) }
+        return bytes
+    }
+
+    /// The first bytes of a file of the system's, links followed; `nil` if it can't be read. Whatever lies there, it
+    /// waits for nobody.
+    static func beginning(of path: String, count: Int) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { release(descriptor) }
+        return bytes(from: descriptor, atMost: count)
+    }
+
+    /// - Returns: `nil` if there is no such file.
+    private static func openForReading(_ path: String) throws -> Int32? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor < 0 else { return descriptor }
+        if errno == ENOENT { return nil }
+        throw failure("open", path)
+    }
+
+    /// What follows, to the end or so many bytes; `nil`, and `errno` tells why, if it can't be read.
+    private static func bytes(from descriptor: Int32, atMost limit: Int) -> [UInt8]? {
         var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 65_536)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
+        var buffer = [UInt8](repeating: 0, count: min(limit, 65_536))
+        while bytes.count < limit {
+            let count = read(descriptor, &buffer, min(buffer.count, limit - bytes.count))
             if count > 0 {
                 bytes += buffer[..<count]
             } else if count == 0 {
-                return bytes
+                break
             } else if errno != EINTR {
-                throw failure("read", path)
+                return nil
             }
         }
+        return bytes
     }
 
     /// Makes a file, or empties it, and writes it whole, onto the disk itself; readable for its owner only.
@@ -114,11 +134,7 @@ enum SystemFile {
     ///
     /// - Returns: Fewer bytes than asked for at its end; `nil` if there is no such file.
     static func contents(of path: String, from offset: Int, count: Int) throws -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return nil }
-            throw failure("open", path)
-        }
+        guard let descriptor = try openForReading(path) else { return nil }
         defer { release(descriptor) }
         var failed: Failure?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in

@@ -15,7 +15,7 @@ extension EventLog {
         return try reader.withLock { reader in
             while !reader.isClosed, let run = known.withLock({ $0.index.nextRun }) {
                 // It is not passed over.
-                if run.position >= run.end { throw Unread() }
+                if run.isOver { throw Unread() }
                 var batch = StoredBatch(run: run.number, isOwnRun: run.number == ownRun, start: run.position)
                 do {
                     try fill(&batch, from: run, within: bounds, &reader)
@@ -122,8 +122,7 @@ extension EventLog {
 
     func acknowledge(_ run: LogIndex.Run, _ reader: inout Reader) throws {
         var slots = reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number))
-        let sums = run.sums
-        try slots.write([run.position, sums.delivered, sums.evicted, sums.damaged, sums.refused, 0])
+        try slots.write([run.position] + run.sums.values + [0])
         reader.acknowledgements[run.number] = slots
     }
 
@@ -145,11 +144,9 @@ extension EventLog {
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
         do {
-            let finished = known.withLock { $0.index.finishedSegments(covered: true) }
-            for run in Set(finished.map(\.run)) where run == ownRun || !isOver(run) {
-                try secureAcknowledgement(of: run, &reader)
-            }
-            for (run, segment) in finished where run == ownRun || !isOver(run) {
+            let removable = known.withLock { $0.index.removableSegments }
+            for run in Set(removable.map(\.run)) { try secureAcknowledgement(of: run, &reader) }
+            for (run, segment) in removable {
                 try SystemFile.remove(files.segment(segment, of: run))
                 known.withLock { $0.index.remove(segment.index, of: run) }
             }
@@ -169,23 +166,13 @@ extension EventLog {
         }
     }
 
-    /// It is removed as a whole, by folding.
-    private func isOver(_ run: Int) -> Bool {
-        known.withLock { known in
-            known.index.runs.contains { $0.number == run && $0.number != ownRun && $0.position >= $0.end }
-        }
-    }
-
     /// Takes a run that is over into the base: its sums and its number with one write, then its files go, the
     /// acknowledgement last.
     private func fold(_ run: LogIndex.Run, _ reader: inout Reader) throws {
         try removeLeftovers(&reader)
         let base = reader.base.values
-        let sums = run.sums
-        try reader.base.write([
-            max(base[0], UInt64(run.number)), UInt64(run.number), base[2] + sums.delivered, base[3] + sums.evicted,
-            base[4] + sums.damaged, base[5] + sums.refused,
-        ])
+        let number = UInt64(run.number)
+        try reader.base.write([max(base[0], number), number] + (LogIndex.Sums(base[2...]) + run.sums).values)
         reader.acknowledgements[run.number] = nil
         reader.leftovers =
             run.segments.map { files.segment($0, of: run.number) } + [files.acknowledgement(of: run.number)]
@@ -208,7 +195,6 @@ extension EventLog {
     /// What has become of events that are gone, over all lives.
     var sums: LogIndex.Sums {
         let base = reader.withLock { $0.base.values }
-        let gone = LogIndex.Sums(delivered: base[2], evicted: base[3], damaged: base[4], refused: base[5])
-        return known.withLock { $0.index.sums } + gone
+        return known.withLock { $0.index.sums } + LogIndex.Sums(base[2...])
     }
 }

@@ -23,6 +23,9 @@ struct LogIndex: Sendable {
                 delivered: left.delivered + right.delivered, evicted: left.evicted + right.evicted,
                 damaged: left.damaged + right.damaged, refused: left.refused + right.refused)
         }
+
+        /// As they stand in a slot.
+        var values: [UInt64] { [delivered, evicted, damaged, refused] }
     }
 
     struct Run: Sendable {
@@ -35,6 +38,9 @@ struct LogIndex: Sendable {
         var sums = Sums()
 
         var hasUnread: Bool { segments.contains(where: \.isUnread) }
+
+        /// Nothing of it waits, as far as is known.
+        var isOver: Bool { position >= end }
 
         /// The number after a segment's last event.
         func end(ofSegmentAt index: Int) -> UInt64 {
@@ -56,7 +62,7 @@ struct LogIndex: Sendable {
     var sums: Sums { runs.reduce(Sums()) { $0 + $1.sums } }
 
     /// The oldest run in which something waits, or may wait.
-    var nextRun: Run? { runs.first { $0.position < $0.end || $0.hasUnread } }
+    var nextRun: Run? { runs.first { !$0.isOver || $0.hasUnread } }
 
     /// While there is such a segment, the state is not known wholly.
     var hasUnread: Bool { runs.contains(where: \.hasUnread) }
@@ -67,6 +73,16 @@ struct LogIndex: Sendable {
     }
 
     private func index(of run: Int) -> Int? { runs.firstIndex { $0.number == run } }
+}
+
+extension LogIndex.Sums {
+    /// - Parameter values: Four, as they stand in a slot.
+    init(_ values: ArraySlice<UInt64>) {
+        let first = values.startIndex
+        self.init(
+            delivered: values[first], evicted: values[first + 1], damaged: values[first + 2],
+            refused: values[first + 3])
+    }
 }
 
 // MARK: - Growing
@@ -154,6 +170,12 @@ extension LogIndex {
         }
     }
 
+    /// Those that are to be removed one by one: a run that is over goes as a whole, by folding.
+    var removableSegments: [(run: Int, segment: Segment)] {
+        let overRuns = Set(runs.filter { $0.number != ownRun && $0.isOver }.map(\.number))
+        return finishedSegments(covered: true).filter { !overRuns.contains($0.run) }
+    }
+
     /// Segments of earlier runs with state that a checkpoint is about to cover.
     var uncoveredOfEarlierRuns: [(run: Int, segment: Segment)] {
         runs.filter { $0.number != ownRun }.flatMap { run in
@@ -164,7 +186,7 @@ extension LogIndex {
     /// The oldest run that is over and in which nothing waits, if no segment of it waits for a checkpoint.
     var runToFold: Run? {
         runs.first { run in
-            run.number != ownRun && run.position >= run.end
+            run.number != ownRun && run.isOver
                 && run.segments.allSatisfy { isCovered($0, of: run.number) }
         }
     }

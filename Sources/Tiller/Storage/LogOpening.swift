@@ -93,8 +93,7 @@ struct LogOpening {
             diagnostics.error("How far events were delivered is not known any more; they may be sent again", damage)
             run.position = run.segments.first?.first ?? 0
         }
-        run.sums = LogIndex.Sums(
-            delivered: slots.values[1], evicted: slots.values[2], damaged: slots.values[3], refused: slots.values[4])
+        run.sums = LogIndex.Sums(slots.values[1...4])
         acknowledgements[run.number] = slots
         for offset in run.segments.indices {
             let place = LogPlace(run: run.number, segment: run.segments[offset].index, offset: .max)

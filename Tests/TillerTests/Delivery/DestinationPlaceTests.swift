@@ -66,7 +66,7 @@ import TillerTesting
         analytics.remove(plugin: first)
         analytics.shutdown()
         await analytics.closed()
-        #expect(!analytics.isFinished)
+        #expect(!analytics.engine.finished.isReached)
         transport.release()
         #expect(await analytics.shutdownAndWait() == 0)
         let next = instance(.folder(folder.url), transport: StubTransport())

@@ -22,7 +22,8 @@ struct SystemContextSourceTests {
     private let center = NotificationCenter()
 
     private func makeSource() -> SystemContextSource {
-        SystemContextSource(notices: SystemNotices(Self.names, in: center))
+        let center = center
+        return SystemContextSource(relay: NotificationRelay { center })
     }
 
     private func text(of field: (some Any)) -> String {
