@@ -69,6 +69,8 @@ public struct Configuration: Sendable {
 
     /// Sizes that bound the instance.
     public var limits: Limits
+    /// What the store's folder lies on; another one in tests.
+    package var fileSystem: any FileSystem = SystemFiles()
 
     /// A configuration.
     ///

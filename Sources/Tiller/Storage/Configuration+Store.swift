@@ -27,7 +27,8 @@ extension Configuration {
         let hash = SHA256.hex(of: writeKey + "\u{0}" + instanceName).prefix(16)
         let folder = base + "/" + hash + "-" + name.prefix(64)
         do {
-            let log = try EventLog(folder: folder, limits: limits, boot: time.bootHash, diagnostics: diagnostics)
+            let log = try EventLog(
+                folder: folder, on: fileSystem, limits: limits, boot: time.bootHash, diagnostics: diagnostics)
             // A guest reads what is remembered, and keeps its events to itself.
             return log.isOwned ? log : MemoryEventStore(state: log, diagnostics: diagnostics)
         } catch {

@@ -35,7 +35,9 @@ extension EventLog {
     private func readUnread() {
         writer.withLock { _ in
             reader.withLock { reader in
-                guard !reader.isClosed, let found = try? LogOpening(files, isOwner: false, diagnostics) else { return }
+                guard !reader.isClosed, let found = try? LogOpening(files, on: disk, isOwner: false, diagnostics) else {
+                    return
+                }
                 known.withLock { known in
                     known.index.learn(from: found.index)
                     known.contents = found.contents
@@ -58,7 +60,7 @@ extension EventLog {
             }
             let path = files.segment(segment, of: run.number)
             let from = start ?? 0
-            guard let bytes = try SystemFile.contents(of: path, from: from, count: max(0, segment.size - from)) else {
+            guard let bytes = try disk.contents(of: path, from: from, count: max(0, segment.size - from)) else {
                 diagnostics.once("missing", .error, "A file of the store is gone, and the events in it with it")
                 batch.extend(to: end)
                 continue
@@ -121,7 +123,8 @@ extension EventLog {
     }
 
     func acknowledge(_ run: LogIndex.Run, _ reader: inout Reader) throws {
-        var slots = reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number))
+        var slots =
+            reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number), on: disk)
         try slots.write([run.position] + run.sums.values + [0])
         reader.acknowledgements[run.number] = slots
     }
@@ -147,7 +150,7 @@ extension EventLog {
             let removable = known.withLock { $0.index.removableSegments }
             for run in Set(removable.map(\.run)) { try secureAcknowledgement(of: run, &reader) }
             for (run, segment) in removable {
-                try SystemFile.remove(files.segment(segment, of: run))
+                try disk.remove(files.segment(segment, of: run))
                 known.withLock { $0.index.remove(segment.index, of: run) }
             }
             while let run = known.withLock({ $0.index.runToFold }) { try fold(run, &reader) }
@@ -162,7 +165,7 @@ extension EventLog {
         if reader.acknowledgements[number]?.values[0] ?? 0 != run.position { try acknowledge(run, &reader) }
         // A run that had nothing but state has none.
         if reader.acknowledgements[number]?.generation ?? 0 > 0 {
-            try SystemFile.sync(files.acknowledgement(of: number))
+            try disk.sync(files.acknowledgement(of: number))
         }
     }
 
@@ -177,13 +180,13 @@ extension EventLog {
         reader.leftovers =
             run.segments.map { files.segment($0, of: run.number) } + [files.acknowledgement(of: run.number)]
         known.withLock { $0.index.remove(run: run.number) }
-        try SystemFile.sync(files.base)
+        try disk.sync(files.base)
         try removeLeftovers(&reader)
     }
 
     private func removeLeftovers(_ reader: inout Reader) throws {
         while let path = reader.leftovers.first {
-            try SystemFile.remove(path)
+            try disk.remove(path)
             reader.leftovers.removeFirst()
         }
     }

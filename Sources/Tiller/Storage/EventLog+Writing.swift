@@ -85,7 +85,7 @@ extension EventLog {
     }
 
     /// What was half written goes; where that fails, the segment is left, and the next one says how far it counts.
-    private func cutBack(_ appender: SystemFile.Appender, _ writer: inout Writer) {
+    private func cutBack(_ appender: any FileAppender, _ writer: inout Writer) {
         do {
             try appender.truncate(to: writer.size)
         } catch {
@@ -98,7 +98,7 @@ extension EventLog {
 // MARK: - Segments
 
 extension EventLog {
-    private func beginSegment(_ writer: inout Writer) throws -> SystemFile.Appender {
+    private func beginSegment(_ writer: inout Writer) throws -> any FileAppender {
         // Processes that store less than a segment each come this way only.
         evict(&writer)
         if !writer.hasNotedRun {
@@ -107,18 +107,18 @@ extension EventLog {
                 var values = reader.base.values
                 values[0] = UInt64(ownRun)
                 try reader.base.write(values)
-                try SystemFile.sync(files.base)
+                try disk.sync(files.base)
             }
             writer.hasNotedRun = true
         }
         var segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
-        let appender: SystemFile.Appender
+        let appender: any FileAppender
         do {
-            appender = try SystemFile.Appender(creating: files.segment(segment, of: ownRun))
-        } catch SystemFile.Failure.exists {
+            appender = try disk.createAppender(files.segment(segment, of: ownRun))
+        } catch FileFailure.exists {
             // Something that is not ours has the name.
             segment = LogIndex.Segment(index: writer.segment + 2, first: writer.next)
-            appender = try SystemFile.Appender(creating: files.segment(segment, of: ownRun))
+            appender = try disk.createAppender(files.segment(segment, of: ownRun))
         }
         writer.appender = appender
         writer.segment = segment.index
@@ -188,13 +188,13 @@ extension EventLog {
             try sync(&writer)
             // Earlier processes may have been killed before they did so.
             for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
-                try SystemFile.sync(files.segment(segment, of: run))
+                try disk.sync(files.segment(segment, of: run))
             }
             let new = files.checkpoint + ".new"
-            try SystemFile.store(checkpoint.bytes, at: new)
+            try disk.store(checkpoint.bytes, at: new)
             if keepsOld { try keepOldCheckpoint() }
-            try SystemFile.move(new, to: files.checkpoint)
-            try SystemFile.sync(files.folder)
+            try disk.move(new, to: files.checkpoint)
+            try disk.sync(files.folder)
         } catch {
             diagnostics.once("checkpoint", .error, "The state's checkpoint could not be written", error)
             return
@@ -209,8 +209,8 @@ extension EventLog {
 
     private func keepOldCheckpoint() throws {
         do {
-            try SystemFile.move(files.checkpoint, to: files.checkpoint + ".unreadable")
-        } catch SystemFile.Failure.missing {}  // nothing to keep
+            try disk.move(files.checkpoint, to: files.checkpoint + ".unreadable")
+        } catch FileFailure.missing {}  // nothing to keep
     }
 
     func sync() {
@@ -226,7 +226,7 @@ extension EventLog {
 
     private func sync(_ writer: inout Writer) throws {
         try writer.appender?.sync()
-        if writer.mustSyncFolder { try SystemFile.sync(files.folder) }
+        if writer.mustSyncFolder { try disk.sync(files.folder) }
         writer.mustSyncFolder = false
     }
 

@@ -22,7 +22,7 @@ final class EventLog: EventStore {
 
     /// The segment that is written.
     struct Writer: Sendable {
-        var appender: SystemFile.Appender?
+        var appender: (any FileAppender)?
         var segment = 0
         var size = 0
         /// The next event's number.
@@ -50,6 +50,7 @@ final class EventLog: EventStore {
         let offset: Int
     }
 
+    let disk: any FileSystem
     let files: LogFiles
     /// Says nothing while a lock is held: each method that takes one hands on what was said at its end.
     let diagnostics: Diagnostics
@@ -67,17 +68,21 @@ final class EventLog: EventStore {
     /// Opens the log of a folder, which is made if it is not there.
     ///
     /// An instance of this process that is closing the folder is waited for, one second at the most.
-    init(folder: String, limits: Limits = Limits(), boot: UInt64, diagnostics: Diagnostics) throws {
+    init(
+        folder: String, on disk: any FileSystem = SystemFiles(), limits: Limits = Limits(), boot: UInt64,
+        diagnostics: Diagnostics
+    ) throws {
+        self.disk = disk
         files = LogFiles(folder: folder)
         (self.diagnostics, messages) = diagnostics.deferring()
         self.limits = limits
         self.boot = boot
-        try SystemFile.makeFolder(folder)
-        ownership = try FolderOwnership(of: folder)
+        try disk.makeFolder(folder)
+        ownership = try FolderOwnership(of: folder, on: disk)
         isOwned = ownership.isHeld
         let opening: LogOpening
         do {
-            opening = try LogOpening(files, isOwner: isOwned, self.diagnostics)
+            opening = try LogOpening(files, on: disk, isOwner: isOwned, self.diagnostics)
         } catch {
             messages.deliver()
             throw error
@@ -136,7 +141,7 @@ final class EventLog: EventStore {
     /// Reads the checkpoint, if it could not be read before.
     func readAgain() {
         guard case .unreadable = known.withLock({ $0.contents }),
-            let checkpoint = LogOpening.readCheckpoint(files, diagnostics)
+            let checkpoint = LogOpening.readCheckpoint(files, on: disk, diagnostics)
         else { return }
         known.withLock { known in
             // What was saved meanwhile is newer than what was read.

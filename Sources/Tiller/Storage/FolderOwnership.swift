@@ -6,7 +6,7 @@ import Dispatch
 /// makes the next one on the next line must not find itself a guest.
 final class FolderOwnership: Sendable {
     private struct State: Sendable {
-        var lock: Int32?
+        var lock: (any FileLock)?
         /// Entered from the announcement of the end to the end.
         var closing: DispatchGroup?
         var isWanted = false
@@ -20,13 +20,13 @@ final class FolderOwnership: Sendable {
     private let state: Locked<State>
 
     /// - Throws: Why the folder can't be locked by anybody.
-    init(of folder: String) throws {
+    init(of folder: String, on disk: any FileSystem) throws {
         self.folder = folder
         let path = folder + "/owner.lock"
-        var lock = try SystemFile.lock(path)
+        var lock = try disk.lock(path)
         if lock == nil {
             Self.waitUntilClosed(folder)
-            lock = try SystemFile.lock(path)  // also if it was let go of just now
+            lock = try disk.lock(path)  // also if it was let go of just now
         }
         state = Locked(State(lock: lock))
     }
@@ -63,7 +63,7 @@ final class FolderOwnership: Sendable {
             state.whenWanted = nil
             return (state.lock.take(), state.closing.take())
         }
-        if let lock { SystemFile.unlock(lock) }
+        lock?.unlock()
         guard let closing else { return }
         Self.closing.withLock { folders in
             if folders[folder] === self { folders[folder] = nil }

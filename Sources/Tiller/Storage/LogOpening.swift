@@ -8,23 +8,26 @@ struct LogOpening {
     private(set) var acknowledgements: [Int: SlotFile] = [:]
     /// How many records told of state that the checkpoint does not hold.
     private(set) var changeCount = 0
+    private let disk: any FileSystem
     private let files: LogFiles
     private let diagnostics: Diagnostics
 
     /// - Parameter isOwner: Whether what was begun may be completed. A guest only reads.
     /// - Throws: Why nothing can be stored in the folder.
-    init(_ files: LogFiles, isOwner: Bool, _ diagnostics: Diagnostics) throws {
+    init(_ files: LogFiles, on disk: any FileSystem, isOwner: Bool, _ diagnostics: Diagnostics) throws {
+        self.disk = disk
         self.files = files
         self.diagnostics = diagnostics
-        var base = SlotFile(new: files.base)
+        var base = SlotFile(new: files.base, on: disk)
         do {
-            base = try SlotFile(reading: files.base)
+            base = try SlotFile(reading: files.base, on: disk)
         } catch let damage as SlotFile.Damage {
             diagnostics.error("What became of earlier events is not known any more", damage)
         }
         self.base = base
-        let checkpoint = Self.readCheckpoint(files, diagnostics)
-        let (runs, highest) = try Self.list(files, folded: Int(clamping: base.values[1]), isOwner, diagnostics)
+        let checkpoint = Self.readCheckpoint(files, on: disk, diagnostics)
+        let (runs, highest) = try Self.list(
+            files, on: disk, folded: Int(clamping: base.values[1]), isOwner, diagnostics)
         let place = checkpoint?.place ?? LogPlace()
         let last = max(highest, Int(clamping: base.values[0]), Int(clamping: base.values[1]), place.run)
         index = LogIndex(ownRun: min(last, Int.max / 2) + 1)
@@ -43,17 +46,17 @@ struct LogOpening {
 
     /// The runs whose files are there, and the highest number that any file names.
     private static func list(
-        _ files: LogFiles, folded: Int, _ isOwner: Bool, _ diagnostics: Diagnostics
+        _ files: LogFiles, on disk: any FileSystem, folded: Int, _ isOwner: Bool, _ diagnostics: Diagnostics
     ) throws -> (runs: [LogIndex.Run], highest: Int) {
         var runs: [Int: LogIndex.Run] = [:]
         var newer: Set<Int> = []
         var highest = 0
-        for (name, size, isFile) in try SystemFile.list(files.folder) {
-            switch LogFiles.kind(of: name) {
+        for entry in try disk.list(files.folder) {
+            switch LogFiles.kind(of: entry.name) {
             case .segment(let run, let index, let first):
                 highest = max(highest, run)
                 runs[run, default: LogIndex.Run(number: run)].segments.append(
-                    LogIndex.Segment(index: index, first: first, size: size, isUnread: !isFile))
+                    LogIndex.Segment(index: index, first: first, size: entry.size, isUnread: !entry.isFile))
             case .acknowledgement(let run):
                 highest = max(highest, run)
                 if runs[run] == nil { runs[run] = LogIndex.Run(number: run) }
@@ -67,9 +70,9 @@ struct LogOpening {
         // It has been taken into the base: what is left of it is not events any more.
         if let leftover = runs.removeValue(forKey: folded), isOwner, !newer.contains(folded) {
             // The process that wrote that may have been killed before it brought it to the disk.
-            try SystemFile.sync(files.base)
-            for segment in leftover.segments { try SystemFile.remove(files.segment(segment, of: folded)) }
-            try SystemFile.remove(files.acknowledgement(of: folded))
+            try disk.sync(files.base)
+            for segment in leftover.segments { try disk.remove(files.segment(segment, of: folded)) }
+            try disk.remove(files.acknowledgement(of: folded))
         }
         // Also what belongs to them.
         for run in newer { runs[run] = nil }
@@ -84,10 +87,10 @@ struct LogOpening {
     /// Finds out how far a run goes and how far it is delivered.
     private mutating func open(_ run: LogIndex.Run, _ changes: inout [StateChange]) throws -> LogIndex.Run {
         var run = run
-        var slots = SlotFile(new: files.acknowledgement(of: run.number))
+        var slots = SlotFile(new: files.acknowledgement(of: run.number), on: disk)
         run.end = run.segments.map(\.first).max() ?? 0
         do {
-            slots = try SlotFile(reading: slots.path)
+            slots = try SlotFile(reading: slots.path, on: disk)
             run.position = slots.values[0]
         } catch let damage as SlotFile.Damage {
             diagnostics.error("How far events were delivered is not known any more; they may be sent again", damage)
@@ -112,7 +115,7 @@ struct LogOpening {
         let path = files.segment(segment, of: run.number)
         let bytes: [UInt8]
         do {
-            guard let found = try SystemFile.contents(of: path) else { return }  // it went meanwhile
+            guard let found = try disk.contents(of: path) else { return }  // it went meanwhile
             bytes = found
         } catch {
             diagnostics.once("read log", .error, "Stored events can't be read; they stay", error)
@@ -146,10 +149,10 @@ struct LogOpening {
         return objects.compactMap { key, value in value.object.map { StateChange(key: key, changes: $0) } }
     }
 
-    static func readCheckpoint(_ files: LogFiles, _ diagnostics: Diagnostics) -> Checkpoint? {
+    static func readCheckpoint(_ files: LogFiles, on disk: any FileSystem, _ diagnostics: Diagnostics) -> Checkpoint? {
         let bytes: [UInt8]
         do {
-            guard let found = try SystemFile.contents(of: files.checkpoint) else { return Checkpoint() }
+            guard let found = try disk.contents(of: files.checkpoint) else { return Checkpoint() }
             bytes = found
         } catch {
             diagnostics.once("read state", .error, "The state can't be read", error)

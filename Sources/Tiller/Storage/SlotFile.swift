@@ -21,6 +21,7 @@ struct SlotFile: Sendable {
     private static let distance = 4_096
 
     let path: String
+    private let disk: any FileSystem
     /// Of the slot that counts; 0: there is none yet.
     private(set) var generation: UInt64 = 0
     private(set) var values = [UInt64](repeating: 0, count: count)
@@ -28,9 +29,9 @@ struct SlotFile: Sendable {
     /// The file at a path, which need not be there yet.
     ///
     /// - Throws: `Damage`, `NewerFormat`, or why it can't be read.
-    init(reading path: String) throws {
-        self.init(new: path)
-        guard let bytes = try SystemFile.contents(of: path), !bytes.isEmpty else { return }
+    init(reading path: String, on disk: any FileSystem = SystemFiles()) throws {
+        self.init(new: path, on: disk)
+        guard let bytes = try disk.contents(of: path), !bytes.isEmpty else { return }
         let slots = [0, Self.distance].compactMap { Self.slot(in: bytes, at: $0) }
         if slots.contains(where: { $0[0] > Self.format }) { throw NewerFormat(path: path) }
         guard let newest = slots.max(by: { $0[1] < $1[1] }) else {
@@ -42,7 +43,10 @@ struct SlotFile: Sendable {
         values = Array(newest[2...])
     }
 
-    init(new path: String) { self.path = path }
+    init(new path: String, on disk: any FileSystem = SystemFiles()) {
+        self.path = path
+        self.disk = disk
+    }
 
     /// Replaces the numbers.
     mutating func write(_ values: [UInt64]) throws {
@@ -53,7 +57,7 @@ struct SlotFile: Sendable {
         let checksum = UInt64(CRC32C.checksum(of: bytes))
         withUnsafeBytes(of: checksum.littleEndian) { bytes.append(contentsOf: $0) }
         let offset = generation % 2 == 0 ? 0 : Self.distance
-        try SystemFile.overwrite(bytes, at: path, offset: offset)
+        try disk.overwrite(bytes, at: path, offset: offset)
         generation += 1
         self.values = values
     }

@@ -16,32 +16,14 @@ import Android
 import SwiftOverlayShims
 #endif
 
-/// The few system calls that files need, with errors that say what failed where.
-enum SystemFile {
-    /// Why a file can't be used.
-    enum Failure: Error, CustomStringConvertible {
-        case system(operation: String, path: String, code: Int32)
-        case foreignOwner(path: String)
-        /// There is no such file.
-        case missing(path: String)
-        /// There is one already.
-        case exists(path: String)
+/// The system's files: the few calls that the store needs, with errors that say what failed where.
+package struct SystemFiles: FileSystem {
+    package init() {}
 
-        var description: String {
-            switch self {
-            case .system(let operation, let path, let code): "\(operation) \(path): \(String(cString: strerror(code)))"
-            case .foreignOwner(let path): "\(path) belongs to another user"
-            case .missing(let path): "\(path) is not there"
-            case .exists(let path): "\(path) is there already"
-            }
-        }
-    }
-
-    /// A file's bytes; `nil` if there is no such file.
-    static func contents(of path: String) throws -> [UInt8]? {
-        guard let descriptor = try openForReading(path) else { return nil }
-        defer { release(descriptor) }
-        guard let bytes = bytes(from: descriptor, atMost: .max) else { throw failure("read", path) }
+    package func contents(of path: String) throws -> [UInt8]? {
+        guard let descriptor = try Self.openForReading(path) else { return nil }
+        defer { Self.release(descriptor) }
+        guard let bytes = Self.bytes(from: descriptor, atMost: .max) else { throw Self.failure("read", path) }
         return bytes
     }
 
@@ -79,28 +61,25 @@ enum SystemFile {
         return bytes
     }
 
-    /// Makes a file, or empties it, and writes it whole, onto the disk itself; readable for its owner only.
-    static func store(_ bytes: [UInt8], at path: String) throws {
-        try withFile(path, O_WRONLY | O_CREAT | O_TRUNC) { descriptor in
-            try write(bytes[...], to: descriptor, path)
-            guard fdatasync(descriptor) == 0 else { throw failure("sync", path) }
+    package func store(_ bytes: [UInt8], at path: String) throws {
+        try Self.withFile(path, O_WRONLY | O_CREAT | O_TRUNC) { descriptor in
+            try Self.write(bytes[...], to: descriptor, path)
+            guard fdatasync(descriptor) == 0 else { throw Self.failure("sync", path) }
         }
     }
 
-    /// Replaces bytes in a file, which is made if it is not there.
-    static func overwrite(_ bytes: [UInt8], at path: String, offset: Int) throws {
-        try withFile(path, O_WRONLY | O_CREAT) { descriptor in
-            guard lseek(descriptor, off_t(offset), SEEK_SET) >= 0 else { throw failure("seek", path) }
-            try write(bytes[...], to: descriptor, path)
+    package func overwrite(_ bytes: [UInt8], at path: String, offset: Int) throws {
+        try Self.withFile(path, O_WRONLY | O_CREAT) { descriptor in
+            guard lseek(descriptor, off_t(offset), SEEK_SET) >= 0 else { throw Self.failure("seek", path) }
+            try Self.write(bytes[...], to: descriptor, path)
         }
     }
 
-    /// Brings a file or a folder to the disk itself.
-    static func sync(_ path: String) throws {
+    package func sync(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { throw failure("open", path) }
-        defer { release(descriptor) }
-        guard fsync(descriptor) == 0 else { throw failure("sync", path) }
+        guard descriptor >= 0 else { throw Self.failure("open", path) }
+        defer { Self.release(descriptor) }
+        guard fsync(descriptor) == 0 else { throw Self.failure("sync", path) }
     }
 
     private static func withFile(_ path: String, _ flags: Int32, _ body: (Int32) throws -> Void) throws {
@@ -130,13 +109,10 @@ enum SystemFile {
         }
     }
 
-    /// Part of a file.
-    ///
-    /// - Returns: Fewer bytes than asked for at its end; `nil` if there is no such file.
-    static func contents(of path: String, from offset: Int, count: Int) throws -> [UInt8]? {
-        guard let descriptor = try openForReading(path) else { return nil }
-        defer { release(descriptor) }
-        var failed: Failure?
+    package func contents(of path: String, from offset: Int, count: Int) throws -> [UInt8]? {
+        guard let descriptor = try Self.openForReading(path) else { return nil }
+        defer { Self.release(descriptor) }
+        var failed: FileFailure?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
             while filled < count {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[filled...])
@@ -146,7 +122,7 @@ enum SystemFile {
                 } else if got == 0 {
                     return
                 } else if errno != EINTR {
-                    failed = failure("read", path)
+                    failed = Self.failure("read", path)
                     return
                 }
             }
@@ -155,15 +131,14 @@ enum SystemFile {
         return bytes
     }
 
-    /// What is in a folder: names with their sizes in bytes, and whether they are plain files.
-    static func list(_ folder: String) throws -> [(name: String, size: Int, isFile: Bool)] {
-        guard let directory = opendir(folder) else { throw failure("open", folder) }
+    package func list(_ folder: String) throws -> [FileEntry] {
+        guard let directory = opendir(folder) else { throw Self.failure("open", folder) }
         defer { closedir(directory) }
-        var found: [(name: String, size: Int, isFile: Bool)] = []
+        var found: [FileEntry] = []
         while true {
             errno = 0
             guard let entry = readdir(directory) else {
-                if errno != 0 { throw failure("read", folder) }
+                if errno != 0 { throw Self.failure("read", folder) }
                 return found
             }
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
@@ -173,54 +148,54 @@ enum SystemFile {
             }
             var status = stat()
             guard lstat(folder + "/" + name, &status) == 0 else { continue }  // it went meanwhile
-            found.append((name, Int(status.st_size), status.st_mode & S_IFMT == S_IFREG))
+            found.append(
+                FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG))
         }
     }
 
-    /// Removes a file; one that is not there is no failure.
-    static func remove(_ path: String) throws {
-        guard unlink(path) == 0 || errno == ENOENT else { throw failure("remove", path) }
+    package func remove(_ path: String) throws {
+        guard unlink(path) == 0 || errno == ENOENT else { throw Self.failure("remove", path) }
     }
 
-    static func move(_ path: String, to newPath: String) throws {
+    package func move(_ path: String, to newPath: String) throws {
         guard rename(path, newPath) != 0 else { return }
-        throw errno == ENOENT ? Failure.missing(path: path) : failure("rename", path)
+        throw errno == ENOENT ? FileFailure.missing(path: path) : Self.failure("rename", path)
     }
 
-    /// A folder for its owner only, made with what is missing above it; one of another user is refused.
-    static func makeFolder(_ path: String) throws {
+    package func makeFolder(_ path: String) throws {
         if mkdir(path, 0o700) != 0, errno != EEXIST {
             let parent = path.split(separator: "/").dropLast().joined(separator: "/")
-            guard errno == ENOENT, !parent.isEmpty else { throw failure("make", path) }
+            guard errno == ENOENT, !parent.isEmpty else { throw Self.failure("make", path) }
             try makeFolder((path.hasPrefix("/") ? "/" : "") + parent)
-            guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw failure("make", path) }
+            guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Self.failure("make", path) }
         }
         var status = stat()
-        guard stat(path, &status) == 0 else { throw failure("stat", path) }
+        guard stat(path, &status) == 0 else { throw Self.failure("stat", path) }
         guard status.st_mode & S_IFMT == S_IFDIR else {
-            throw Failure.system(operation: "make", path: path, code: ENOTDIR)
+            throw FileFailure.system(operation: "make", path: path, code: ENOTDIR)
         }
-        guard status.st_uid == geteuid() else { throw Failure.foreignOwner(path: path) }
+        guard status.st_uid == geteuid() else { throw FileFailure.foreignOwner(path: path) }
     }
 
-    /// A descriptor that holds the lock of a file, or `nil` if another one, of this process or another, has it.
-    static func lock(_ path: String) throws -> Int32? {
+    package func lock(_ path: String) throws -> (any FileLock)? {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw failure("open", path) }
-        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
+        guard descriptor >= 0 else { throw Self.failure("open", path) }
+        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return Lock(descriptor: descriptor) }
         let reason = errno
-        release(descriptor)
+        Self.release(descriptor)
         if reason == EWOULDBLOCK { return nil }
-        throw Failure.system(operation: "lock", path: path, code: reason)
+        throw FileFailure.system(operation: "lock", path: path, code: reason)
     }
 
-    /// Gives a lock up. Closing alone would not while a child process that was just forked has the descriptor too.
-    static func unlock(_ descriptor: Int32) {
-        _ = flock(descriptor, LOCK_UN)
-        release(descriptor)
+    package func createAppender(_ path: String) throws -> any FileAppender {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else {
+            throw errno == EEXIST ? FileFailure.exists(path: path) : Self.failure("make", path)
+        }
+        return Appender(path: path, descriptor: descriptor)
     }
 
-    static func release(_ descriptor: Int32) { _ = close(descriptor) }
+    private static func release(_ descriptor: Int32) { _ = close(descriptor) }
 
     /// Here because a method of the same name hides the system's.
     private static func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
@@ -240,29 +215,17 @@ enum SystemFile {
     private static func fdatasync(_ descriptor: Int32) -> Int32 { fsync(descriptor) }
     #endif
 
-    private static func failure(_ operation: String, _ path: String) -> Failure {
+    private static func failure(_ operation: String, _ path: String) -> FileFailure {
         .system(operation: operation, path: path, code: errno)
     }
 }
 
-extension SystemFile {
-    /// A new file that is only appended to.
-    struct Appender: Sendable {
+extension SystemFiles {
+    private struct Appender: FileAppender {
         let path: String
-        private let descriptor: Int32
+        let descriptor: Int32
 
-        /// Makes the file.
-        ///
-        /// - Throws: Why not, also if there is a file of that name.
-        init(creating path: String) throws {
-            descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            guard descriptor >= 0 else {
-                throw errno == EEXIST ? Failure.exists(path: path) : failure("make", path)
-            }
-            self.path = path
-        }
-
-        func append(_ bytes: ArraySlice<UInt8>) throws { try SystemFile.write(bytes, to: descriptor, path) }
+        func append(_ bytes: ArraySlice<UInt8>) throws { try SystemFiles.write(bytes, to: descriptor, path) }
 
         func truncate(to size: Int) throws {
             guard ftruncate(descriptor, off_t(size)) == 0 else { throw failure("cut", path) }
@@ -273,5 +236,27 @@ extension SystemFile {
         }
 
         func close() { release(descriptor) }
+    }
+
+    private struct Lock: FileLock {
+        let descriptor: Int32
+
+        /// Closing alone would not do while a child process that was just forked has the descriptor too.
+        func unlock() {
+            _ = flock(descriptor, LOCK_UN)
+            release(descriptor)
+        }
+    }
+}
+
+extension FileFailure: CustomStringConvertible {
+    /// For people.
+    package var description: String {
+        switch self {
+        case .system(let operation, let path, let code): "\(operation) \(path): \(String(cString: strerror(code)))"
+        case .foreignOwner(let path): "\(path) belongs to another user"
+        case .missing(let path): "\(path) is not there"
+        case .exists(let path): "\(path) is there already"
+        }
     }
 }

@@ -1,0 +1,81 @@
+/// The few things that the store asks of a file system. `SystemFiles` is the real one; tests have one that fails, and one
+/// that forgets what was not synced.
+///
+/// All from any thread. Whatever fails says what and where: `FileFailure`.
+package protocol FileSystem: Sendable {
+    /// A file's bytes; `nil` if there is no such file.
+    func contents(of path: String) throws -> [UInt8]?
+
+    /// Part of a file: fewer bytes than asked for at its end; `nil` if there is no such file.
+    func contents(of path: String, from offset: Int, count: Int) throws -> [UInt8]?
+
+    /// Makes a file, or empties it, and writes it whole, onto the disk itself; readable for its owner only.
+    func store(_ bytes: [UInt8], at path: String) throws
+
+    /// Replaces bytes in a file, which is made if it is not there.
+    func overwrite(_ bytes: [UInt8], at path: String, offset: Int) throws
+
+    /// Makes a file that is only appended to.
+    ///
+    /// - Throws: `FileFailure.exists` if there is a file of that name.
+    func createAppender(_ path: String) throws -> any FileAppender
+
+    /// Brings a file or a folder to the disk itself.
+    func sync(_ path: String) throws
+
+    /// What is in a folder.
+    func list(_ folder: String) throws -> [FileEntry]
+
+    /// Removes a file; one that is not there is no failure.
+    func remove(_ path: String) throws
+
+    /// Gives a file another name; what had that name goes.
+    ///
+    /// - Throws: `FileFailure.missing` if there is no such file.
+    func move(_ path: String, to newPath: String) throws
+
+    /// A folder for its owner only, made with what is missing above it; one of another user is refused.
+    func makeFolder(_ path: String) throws
+
+    /// The lock of a file, which is made if it is not there; `nil` if another one, of this process or another, has it.
+    func lock(_ path: String) throws -> (any FileLock)?
+}
+
+/// A file that is only appended to.
+package protocol FileAppender: Sendable {
+    func append(_ bytes: ArraySlice<UInt8>) throws
+    func truncate(to size: Int) throws
+    func sync() throws
+    func close()
+}
+
+/// A lock that is held until it is given up, or the process ends.
+package protocol FileLock: Sendable {
+    func unlock()
+}
+
+/// Something in a folder.
+package struct FileEntry: Sendable {
+    package let name: String
+    /// In bytes.
+    package let size: Int
+    /// Whether it is a plain file.
+    package let isFile: Bool
+
+    package init(name: String, size: Int, isFile: Bool) {
+        self.name = name
+        self.size = size
+        self.isFile = isFile
+    }
+}
+
+/// Why a file can't be used.
+package enum FileFailure: Error, Sendable {
+    /// The system refused an operation, `code` says why (`errno`).
+    case system(operation: String, path: String, code: Int32)
+    case foreignOwner(path: String)
+    /// There is no such file.
+    case missing(path: String)
+    /// There is one already.
+    case exists(path: String)
+}
