@@ -502,3 +502,13 @@ extension Uploader {
         done.reach()
     }
 }
+
+extension Uploader {
+    var delivery: Analytics.DeliveryState {
+        state.withLock { state in
+            if let wait = state.wait { return .waiting(until: wait.until, reason: wait.reason) }
+            return state.isRunning ? .running : .idle
+        }
+    }
+    var lastError: String? { state.withLock { $0.wait?.reason } }
+}

@@ -74,49 +74,6 @@ final class DeferringLogger: Logger {
     func warn(log: String) { keep { $0.warn(log: log) } }
     func error(log: String, error: (any Error)?) { keep { $0.error(log: log, error: error) } }
 
-    private func keep(_ message: @escaping @Sendable (any Logger) -> Void) { messages.withLock { $0.append(message) } }
-}
-
-/// The logger behind a level, and a memory of what is said only once.
-final class Diagnostics: Sendable {
-    private let logger: any Logger
-    private let level: LogLevel
-    private let said = Locked<Set<String>>([])
-
-    init(logger: any Logger, level: LogLevel) {
-        self.logger = logger
-        self.level = level
-    }
-
-    /// The same, saying nothing before it is asked to.
-    func deferring() -> (Diagnostics, DeferringLogger) {
-        let deferring = DeferringLogger(logger)
-        return (Diagnostics(logger: deferring, level: level), deferring)
-    }
-
-    func error(_ message: @autoclosure () -> String, _ error: (any Error)? = nil) {
-        if level >= .error { logger.error(log: message(), error: error) }
-    }
-
-    func warn(_ message: @autoclosure () -> String) { if level >= .warn { logger.warn(log: message()) } }
-
-    /// Says something the first time only.
-    ///
-    /// - Parameter key: What counts as the same thing.
-    func once(_ key: String, _ level: LogLevel, _ message: @autoclosure () -> String, _ error: (any Error)? = nil) {
-        guard self.level >= level, said.withLock({ $0.insert(key).inserted }) else { return }
-        log(level, message(), error)
-    }
-
-    func log(_ level: LogLevel, _ message: String, _ error: (any Error)? = nil) {
-        guard self.level >= level else { return }
-        switch level {
-        case .none: break
-        case .error: logger.error(log: message, error: error)
-        case .warn: logger.warn(log: message)
-        case .info: logger.info(log: message)
-        case .debug: logger.debug(log: message)
-        case .verbose: logger.verbose(log: message)
-        }
-    }
+    /// Keeps something to be done then.
+    func keep(_ message: @escaping @Sendable (any Logger) -> Void) { messages.withLock { $0.append(message) } }
 }

@@ -1,10 +1,11 @@
-/// What became of the events of one process's instance.
+/// What became of the events of an instance, and of those in its store.
 ///
-/// `recorded = inMemory + stored + delivered + dropped`, at every moment. What becomes of stored events is the store's to
-/// tell, over all processes.
-package struct Account: Sendable, Hashable {
-    /// Why an event went no further.
-    package enum Reason: Sendable, Hashable {
+/// Two equations hold at every moment. In this process `recorded = inMemory + stored + delivered + droppedInAll`; over all
+/// processes that used the store, kills and restarts included, `StoredAccount.stored = delivered + waiting + refused +
+/// evicted + damaged`.
+public struct Account: Sendable, Hashable {
+    /// Why an event went no further than memory.
+    public enum Reason: Sendable, Hashable {
         /// A plugin of the Before or Enrichment stage returned `nil`: its type's name.
         case plugin(String)
         /// Its JSON is larger than `Limits.eventBytes`.
@@ -13,58 +14,51 @@ package struct Account: Sendable, Hashable {
         case invalid
         /// There was no room in memory at the call.
         case queueFull
+        /// The data plane refused it on its own (where nothing is written to a disk; else see `StoredAccount.refused`).
+        case refused
         /// The instance was shut down before a data plane took it, and there was nowhere to keep it.
         case undelivered
-        /// The instance was shut down, and the store had not taken it.
+        /// The instance was shut down, and the store had not taken it: a full disk, for instance.
         case notStored
     }
 
     /// Event calls that the instance took or refused, without those after `shutdown`.
-    package internal(set) var recorded = 0
-    /// Written to the disk.
-    package internal(set) var stored = 0
-    /// Where nothing is written to a disk: taken by the data plane (or, without one, by the other destinations' queues).
-    package internal(set) var delivered = 0
+    public internal(set) var recorded = 0
+    /// Written to the disk by this instance.
+    public internal(set) var stored = 0
+    /// Events that were never written to a disk and are gone all the same: taken by the data plane (or, without one, by the
+    /// other destinations' queues).
+    public internal(set) var delivered = 0
     /// What was dropped, by reason.
-    package internal(set) var dropped: [Reason: Int] = [:]
-    /// What destinations dropped for themselves, by the destination's name: their own plugins, and full queues.
-    package internal(set) var droppedByDestination: [String: Int] = [:]
+    public internal(set) var dropped: [Reason: Int] = [:]
+    /// What destinations beside the data plane dropped for themselves, by the destination's type: their own plugins, and
+    /// full queues.
+    public internal(set) var droppedByDestination: [String: Int] = [:]
+    /// What became of all that was ever written to the store; `nil` where nothing is written to a disk.
+    public internal(set) var store: StoredAccount?
 
     /// Between the call and the disk or, where there is none, the data plane.
-    package var inMemory: Int { recorded - stored - delivered - droppedInAll }
+    public var inMemory: Int { recorded - stored - delivered - droppedInAll }
     /// The sum over all reasons.
-    package var droppedInAll: Int { dropped.values.reduce(0, +) }
+    public var droppedInAll: Int { dropped.values.reduce(0, +) }
 }
 
-/// How much may wait between a call and the data plane.
-struct MemoryUse: Sendable {
-    private(set) var count = 0
-    private(set) var bytes = 0
-    let limits: Limits
+/// What became of the events of a store, in all processes that used it. Kept in the store: each figure changes in the same
+/// write as its cause, *waiting* and *damaged* follow from the numbers of the records.
+public struct StoredAccount: Sendable, Hashable {
+    /// Acknowledged by the data plane.
+    public internal(set) var delivered = 0
+    /// Waiting to be delivered.
+    public internal(set) var waiting = 0
+    /// Refused by the data plane, each on its own.
+    public internal(set) var refused = 0
+    /// Given up because the store was full (`Limits.storageBytes`) or they were too old.
+    public internal(set) var evicted = 0
+    /// Damaged on the disk, or removed from it by somebody else.
+    public internal(set) var damaged = 0
 
-    /// - Parameter times: 2 for what must find room.
-    func hasRoom(for cost: Int, times: Int = 1) -> Bool {
-        count < limits.memoryEvents.multipliedClamped(by: times)
-            && bytes + cost <= limits.memoryBytes.multipliedClamped(by: times)
-    }
+    /// All that were ever stored.
+    public var stored: Int { delivered + waiting + refused + evicted + damaged }
 
-    mutating func take(_ cost: Int) {
-        count += 1
-        bytes += cost
-    }
-
-    mutating func release(count: Int, bytes: Int) {
-        self.count -= count
-        self.bytes -= bytes
-    }
-
-    /// The true size of events is known once they are encoded.
-    mutating func correct(by bytes: Int) { self.bytes += bytes }
-}
-
-extension Int {
-    fileprivate func multipliedClamped(by factor: Int) -> Int {
-        let (product, overflows) = multipliedReportingOverflow(by: factor)
-        return overflows ? .max : product
-    }
+    init() {}
 }

@@ -54,7 +54,7 @@ final class DestinationRunner: Sendable {
             defer { inbox.isServed = true }
             return (!inbox.isServed, dropped)
         }
-        if dropped > 0 { engine.countDrops(dropped, by: name) }
+        if dropped > 0 { engine.didOverflow(dropped, name) }
         // Strong: what was handed over is delivered, also when the instance has been released meanwhile.
         if starts { queue.async { self.serve() } }
     }

@@ -24,12 +24,15 @@ final class Engine: Sendable {
     private let weakHandle = Locked(WeakHandle())
     private let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
+    /// Those who follow the status.
+    let changes = ChangeHandlers()
 
     private struct WeakHandle: Sendable { weak var analytics: Analytics? }
 
     init(configuration: Configuration) {
         self.configuration = configuration
-        diagnostics = Diagnostics(logger: configuration.logger ?? SystemLogger(), level: configuration.logLevel)
+        diagnostics = Diagnostics(
+            logger: configuration.logger ?? SystemLogger(), level: configuration.logLevel, time: configuration.time)
         time = configuration.time
         store = configuration.makeStore(diagnostics)
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
@@ -90,7 +93,21 @@ extension Engine {
         }
     }
 
-    var account: Account { core.withLock { $0.account } }
+    var account: Account {
+        var account = core.withLock { $0.account }
+        account.store = store.account
+        return account
+    }
+
+    var status: Analytics.Status {
+        let backlog = store.backlog
+        return Analytics.Status(
+            account: account, delivery: pipeline.lastUploads?.delivery ?? .idle,
+            lastError: pipeline.lastUploads?.lastError, waitingBytes: backlog.bytes, oldestWaiting: backlog.oldest)
+    }
+
+    /// Something of the status has changed.
+    func didChange() { changes.callAll() }
 
     /// Does what a critical section asked for, outside of it.
     private func finish(_ aftermath: consuming Core.Aftermath) {
@@ -99,7 +116,9 @@ extension Engine {
             diagnostics.once("afterShutdown", .error, "The instance was shut down; calls are ignored")
         }
         if aftermath.isRefused {
-            diagnostics.once("queueFull", .error, "An event was refused: what may wait in memory is used up")
+            didChange()
+            let reason = "what may wait in memory is used up"
+            diagnostics.loss(1, reason) { "An event was refused: \(reason)" }
         }
         for (level, message, once) in aftermath.reports {
             if once { diagnostics.once(message, level, message) } else { diagnostics.log(level, message) }
@@ -195,6 +214,7 @@ extension Engine {
             diagnostics: diagnostics, instance: ObjectIdentifier(self), installationId: installationId, store: store,
             isFree: isFree,
             onExecutor: { [weak self] action in self?.whenPassed(action) },
+            didChange: { [changes] in changes.callAll() },
             didDeliverFromMemory: { [core] count, bytes in
                 core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
             })
@@ -290,6 +310,13 @@ extension Engine {
         if count > 0 { core.withLock { $0.didStore(count: count, bytes: bytes) } }
     }
 
+    /// A destination's queue was full: its oldest events are gone.
+    func didOverflow(_ count: Int, _ destination: String) {
+        countDrops(count, by: destination)
+        let reason = "the queue of \(destination) was full"
+        diagnostics.loss(count, reason) { "Events of a destination were dropped: \(reason)" }
+    }
+
     func correctMemory(by bytes: Int) {
         if bytes != 0 { core.withLock { $0.correctMemory(by: bytes) } }
     }
@@ -301,6 +328,7 @@ extension Engine {
 
     func countDrops(_ count: Int, by destination: String) {
         core.withLock { $0.countDrops(count, by: destination) }
+        didChange()
     }
 }
 
@@ -335,7 +363,9 @@ extension Engine {
             core.withLock { $0.release(count: $0.account.inMemory, bytes: 0, as: .undelivered) }
         }
         store.close()
+        diagnostics.sayRest()
         finished.reach()
+        didChange()
     }
 
     /// How many events the data plane has not got: those that wait, and those that were lost for that.

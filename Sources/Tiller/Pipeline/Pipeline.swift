@@ -157,8 +157,10 @@ extension Pipeline {
         let encoded = EncodedEvent(event, channel: dataPlane.channel)
         report(encoded, of: event)
         guard encoded.bytes.count > limits.eventBytes else { return encoded }
-        diagnostics.error(
-            "An event of \(encoded.bytes.count) bytes was dropped: \(limits.eventBytes) bytes are the limit")
+        let (size, limit) = (encoded.bytes.count, limits.eventBytes)
+        diagnostics.loss(1, "larger than \(limit) bytes") {
+            "An event of \(size) bytes was dropped: \(limit) bytes are the limit"
+        }
         return nil
     }
 
@@ -168,9 +170,9 @@ extension Pipeline {
         event.anonymousId = event.anonymousId.nonBlank
         if event.userId != nil || event.anonymousId != nil { return true }
         guard let anonymousId = event.captured.anonymousId else {
-            diagnostics.once(
-                "invalid", .error,
-                "An event without user id and anonymous id was dropped; is IdentityPlugin left out?")
+            diagnostics.loss(1, "without user id and anonymous id") {
+                "An event without user id and anonymous id was dropped; is IdentityPlugin left out?"
+            }
             return false
         }
         diagnostics.once(
@@ -202,6 +204,7 @@ extension Pipeline {
         seal(&chunk, engine)
         deliver(chunk.items, engine)
         chunk = Chunk()
+        engine.didChange()
     }
 
     /// One critical section for the whole chunk, and none where nothing is to be sealed.

@@ -23,7 +23,10 @@ extension EventLog {
                     // What lies before it need not wait for it.
                     if batch.events.isEmpty { throw error }
                 }
-                if !batch.events.isEmpty { return batch }
+                if let first = batch.events.first {
+                    known.withLock { $0.index.oldest = first.wallMilliseconds }
+                    return batch
+                }
                 // Nothing whole was left there: there is nothing to send.
                 try settle(batch, &reader)
             }
@@ -179,7 +182,7 @@ extension EventLog {
         reader.acknowledgements[run.number] = nil
         reader.leftovers =
             run.segments.map { files.segment($0, of: run.number) } + [files.acknowledgement(of: run.number)]
-        known.withLock { $0.index.remove(run: run.number) }
+        known.withLock { $0.index.fold(run.number) }
         try disk.sync(files.base)
         try removeLeftovers(&reader)
     }
@@ -196,8 +199,23 @@ extension EventLog {
 
 extension EventLog {
     /// What has become of events that are gone, over all lives.
-    var sums: LogIndex.Sums {
-        let base = reader.withLock { $0.base.values }
-        return known.withLock { $0.index.sums } + LogIndex.Sums(base[2...])
+    var sums: LogIndex.Sums { known.withLock { $0.index.sums } }
+
+    var account: StoredAccount? {
+        let (sums, waiting) = known.withLock { ($0.index.sums, $0.index.counts.waiting) }
+        var account = StoredAccount()
+        account.delivered = Int(clamping: sums.delivered)
+        account.waiting = waiting
+        account.refused = Int(clamping: sums.refused)
+        account.evicted = Int(clamping: sums.evicted)
+        account.damaged = Int(clamping: sums.damaged)
+        return account
+    }
+
+    var backlog: (bytes: Int, oldest: Int64?) {
+        known.withLock { known in
+            if known.index.counts.waiting == 0 { return (0, nil) }
+            return (known.index.waitingBytes, known.index.oldest)
+        }
     }
 }

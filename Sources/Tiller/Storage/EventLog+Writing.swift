@@ -51,14 +51,15 @@ extension EventLog {
         }
         writer.size += bytes.count
         writer.next = next
-        note(changes, count: changeCount, &writer)
+        note(changes, count: changeCount, oldest: records.lazy.compactMap(\.event).first?.moment, &writer)
         if writer.size >= segmentBytes { endSegment(&writer) }
         return count
     }
 
-    private func note(_ changes: [StateChange], count: Int, _ writer: inout Writer) {
+    private func note(_ changes: [StateChange], count: Int, oldest: Moment?, _ writer: inout Writer) {
         let (size, next) = (writer.size, writer.next)
         let mustCheckpoint = known.withLock { known in
+            if let oldest, known.index.counts.waiting == 0 { known.index.oldest = oldest.wallMilliseconds }
             known.index.grow(to: size, end: next, hasState: !changes.isEmpty)
             guard !changes.isEmpty else { return false }
             known.changesSinceCheckpoint += count

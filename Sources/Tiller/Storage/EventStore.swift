@@ -9,6 +9,12 @@ package protocol EventStore: StateStore {
     /// How many events have come in and gone again.
     var counts: EventCounts { get }
 
+    /// What became of all that was ever written; `nil` where nothing is written to a disk.
+    var account: StoredAccount? { get }
+
+    /// What waits: bytes at most, and when the oldest was recorded, in milliseconds since 1970, if that is known.
+    var backlog: (bytes: Int, oldest: Int64?) { get }
+
     /// Stores records, in order.
     ///
     /// - Returns: How many were stored, the first ones; all of them, if there is no failure.

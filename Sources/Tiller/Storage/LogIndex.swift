@@ -54,12 +54,26 @@ struct LogIndex: Sendable {
     /// Up to here the checkpoint on the disk holds the state.
     var covered = LogPlace()
     var counts = EventCounts()
+    /// What became of the events of runs that are in the base.
+    var folded = Sums()
+    /// When the oldest event that waits was recorded, to within a batch; unknown until something has been read or stored.
+    var oldest: Int64?
 
     /// All segments together.
     var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + $1.size } } }
 
     /// What all runs and the base have come to.
-    var sums: Sums { runs.reduce(Sums()) { $0 + $1.sums } }
+    var sums: Sums { runs.reduce(folded) { $0 + $1.sums } }
+
+    /// The files that hold something which waits.
+    var waitingBytes: Int {
+        runs.reduce(0) { sum, run in
+            sum
+                + run.segments.indices.reduce(0) {
+                    $0 + (run.end(ofSegmentAt: $1) > run.position ? run.segments[$1].size : 0)
+                }
+        }
+    }
 
     /// The oldest run in which something waits, or may wait.
     var nextRun: Run? { runs.first { !$0.isOver || $0.hasUnread } }
@@ -122,6 +136,7 @@ extension LogIndex {
             sums.delivered += delivered
             sums.damaged += count - delivered
         }
+        oldest = batch.events.last?.wallMilliseconds ?? oldest
         return runs[index]
     }
 
@@ -213,5 +228,9 @@ extension LogIndex {
         runs[index].segments.removeAll { $0.index == segment }
     }
 
-    mutating func remove(run: Int) { runs.removeAll { $0.number == run } }
+    /// A run has been taken into the base.
+    mutating func fold(_ run: Int) {
+        guard let index = index(of: run) else { return }
+        folded = folded + runs.remove(at: index).sums
+    }
 }

@@ -32,6 +32,7 @@ struct LogOpening {
         let last = max(highest, Int(clamping: base.values[0]), Int(clamping: base.values[1]), place.run)
         index = LogIndex(ownRun: min(last, Int.max / 2) + 1)
         index.covered = place
+        index.folded = LogIndex.Sums(base.values[2...])
         contents = .unreadable(changes: [])
         var changes: [StateChange] = []
         for run in runs { index.runs.append(try open(run, &changes)) }

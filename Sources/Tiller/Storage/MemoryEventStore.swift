@@ -29,6 +29,16 @@ final class MemoryEventStore: EventStore {
     var isOwned: Bool { state.isOwned }
     var counts: EventCounts { kept.withLock { $0.counts } }
 
+    var account: StoredAccount? { nil }
+
+    var backlog: (bytes: Int, oldest: Int64?) {
+        kept.withLock { kept in
+            let waiting = kept.events[kept.gone...]
+            let bytes = waiting.reduce(0) { $0 + $1.content.bytes.count }
+            return (bytes, waiting.first?.content.moment.wallMilliseconds)
+        }
+    }
+
     func load(_ key: String) -> Stored { state.load(key) }
 
     func save(_ changes: [StateChange]) throws {

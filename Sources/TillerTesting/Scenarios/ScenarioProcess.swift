@@ -59,6 +59,8 @@ final class MortalStore: EventStore {
     var isOwned: Bool { base.isOwned }
     var isDurable: Bool { base.isDurable }
     var counts: EventCounts { base.counts }
+    var account: StoredAccount? { base.account }
+    var backlog: (bytes: Int, oldest: Int64?) { base.backlog }
     func load(_ key: String) -> Stored { base.load(key) }
     func save(_ changes: [StateChange]) throws { if isAlive { try base.save(changes) } }
     func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {

@@ -181,6 +181,8 @@ private final class RefusingStore: EventStore {
     var isOwned: Bool { true }
     var isDurable: Bool { true }
     var counts: EventCounts { base.counts }
+    var account: StoredAccount? { base.account }
+    var backlog: (bytes: Int, oldest: Int64?) { base.backlog }
     func load(_ key: String) -> Stored { base.load(key) }
     func save(_ changes: [StateChange]) throws { try base.save(changes) }
 

@@ -146,7 +146,7 @@ import Testing
         #expect(index.runToFold == nil)
         _ = index.settle(Self.batch(1, 9, to: 10))
         #expect(index.runToFold?.number == 1)
-        index.remove(run: 1)
+        index.fold(1)
         _ = index.settle(Self.batch(2, 0, to: 10))
         #expect(index.runToFold == nil)  // not the own one
     }
