@@ -308,7 +308,7 @@ extension Uploader {
             let bounds = BatchBounds(bytes: bytes, count: count, isPerIdentity: isPerIdentity)
             let batch: StoredBatch?
             do {
-                batch = try store.nextBatch(bounds)
+                batch = try store.nextBatch(bounds, after: nil)
             } catch {
                 throw Failure(text: "the store: \(error)", reason: "client-unknown")
             }
@@ -379,7 +379,7 @@ extension Uploader {
 
     private func didDeliver(_ batch: StoredBatch) {
         do {
-            try store.acknowledge(batch)
+            try store.acknowledge([SettledBatch(batch: batch, outcome: .delivered)])
         } catch {
             environment.diagnostics.once(
                 "acknowledge", .error,

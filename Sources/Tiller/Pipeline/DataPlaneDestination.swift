@@ -51,4 +51,6 @@ struct DataPlaneEnvironment: Sendable {
     let didChange: @Sendable () -> Void
     /// Events were delivered, which the store kept in memory until now.
     let didDeliverFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
+    /// The same of events that were given up because the data plane refuses them.
+    let didRefuseFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
 }

@@ -217,6 +217,9 @@ extension Engine {
             didChange: { [changes] in changes.callAll() },
             didDeliverFromMemory: { [core] count, bytes in
                 core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
+            },
+            didRefuseFromMemory: { [core] count, bytes in
+                core.withLock { $0.release(count: count, bytes: bytes, as: .refused) }
             })
     }
 

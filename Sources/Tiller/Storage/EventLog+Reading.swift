@@ -6,17 +6,19 @@ extension EventLog {
         var description: String { "stored events can't be read" }
     }
 
-    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? {
+    func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) throws -> StoredBatch? {
         defer {
             tidy()
             messages.deliver()
         }
-        if known.withLock({ $0.index.nextRun?.hasUnread ?? false }) { readUnread() }
+        if known.withLock({ $0.index.nextRun(after: held)?.hasUnread ?? false }) { readUnread() }
         return try reader.withLock { reader in
-            while !reader.isClosed, let run = known.withLock({ $0.index.nextRun }) {
+            var held = held
+            while !reader.isClosed, let run = known.withLock({ [held] in $0.index.nextRun(after: held) }) {
+                let start = run.start(after: held)
                 // It is not passed over.
-                if run.isOver { throw Unread() }
-                var batch = StoredBatch(run: run.number, isOwnRun: run.number == ownRun, start: run.position)
+                if start >= run.end { throw Unread() }
+                var batch = StoredBatch(run: run.number, isOwnRun: run.number == ownRun, start: start)
                 do {
                     try fill(&batch, from: run, within: bounds, &reader)
                 } catch {
@@ -28,7 +30,11 @@ extension EventLog {
                     return batch
                 }
                 // Nothing whole was left there: there is nothing to send.
-                try settle(batch, &reader)
+                if held == nil {
+                    try settle([SettledBatch(batch: batch, outcome: .delivered)], &reader)
+                } else {
+                    held = batch
+                }
             }
             return nil
         }
@@ -105,7 +111,7 @@ extension EventLog {
 // MARK: - Acknowledging
 
 extension EventLog {
-    func acknowledge(_ batch: StoredBatch) throws {
+    func acknowledge(_ settled: [SettledBatch]) throws {
         defer {
             tidy()
             messages.deliver()
@@ -113,16 +119,27 @@ extension EventLog {
         try reader.withLock { reader in
             // After the end the folder may be another instance's, which sends the batch again.
             if reader.isClosed { throw Closed() }
-            try settle(batch, &reader)
+            try settle(settled, &reader)
         }
     }
 
-    private func settle(_ batch: StoredBatch, _ reader: inout Reader) throws {
-        let before = known.withLock { $0.index.runs.first { $0.number == batch.run }?.sums }
-        guard let run = known.withLock({ $0.index.settle(batch) }) else { return }
-        let damaged = run.sums.damaged - (before?.damaged ?? 0)
+    /// One write for each run.
+    private func settle(_ settled: [SettledBatch], _ reader: inout Reader) throws {
+        let (runs, damaged) = known.withLock { known in
+            let before = known.index.sums.damaged
+            var runs: [LogIndex.Run] = []
+            for run in settled.compactMap({ known.index.settle($0) }) {
+                if runs.last?.number == run.number { runs.removeLast() }
+                runs.append(run)
+            }
+            return (runs, known.index.sums.damaged - before)
+        }
         if damaged > 0 { diagnostics.error("\(damaged) stored events were damaged and can't be delivered") }
-        try acknowledge(run, &reader)
+        var failure: (any Error)?
+        for run in runs {
+            do { try acknowledge(run, &reader) } catch { failure = failure ?? error }
+        }
+        if let failure { throw failure }
     }
 
     func acknowledge(_ run: LogIndex.Run, _ reader: inout Reader) throws {

@@ -22,13 +22,16 @@ package protocol EventStore: StateStore {
 
     /// The events that are to be delivered next, oldest first; `nil` if none waits.
     ///
+    /// - Parameter held: What lies before it stays where it is and is passed over, this batch included; `nil`: nothing is.
     /// - Throws: Why they can't be read now. They stay.
-    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch?
+    func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) throws -> StoredBatch?
 
-    /// Events were delivered: they go.
+    /// Events go, all or none of them at a kill as far as they are of one run.
     ///
+    /// - Parameter settled: Oldest first, from the first event that waits, nothing between them left out: each one as
+    ///   `nextBatch` gave it after the one before.
     /// - Throws: Why that could not be written down. In this process they are gone all the same.
-    func acknowledge(_ batch: StoredBatch) throws
+    func acknowledge(_ settled: [SettledBatch]) throws
 
     /// Brings what was appended to the disk itself.
     func sync()
@@ -44,10 +47,12 @@ package protocol EventStore: StateStore {
 package struct EventCounts: Sendable, Hashable {
     /// Those that waited at the opening, and those that were appended.
     package var appended = 0
-    /// Those that are gone again: delivered, evicted, damaged.
+    /// Those that are gone again: delivered, refused, evicted, damaged.
     package var settled = 0
     /// Those of them that were not delivered.
     package var lost = 0
+    /// Those of them that the data plane refused.
+    package var refused = 0
 
     /// Those that wait.
     package var waiting: Int { appended - settled }
@@ -146,6 +151,19 @@ package struct StoredBatch: Sendable {
         guard let range = events.first?.anonymousId, !range.isEmpty else { return nil }
         return (try? JSONValue(parsing: [UInt8(ascii: "\"")] + bytes[range] + [UInt8(ascii: "\"")]))?.string
     }
+}
+
+/// A batch that waits no longer.
+package struct SettledBatch: Sendable {
+    /// What became of its events.
+    package enum Outcome: Sendable, Hashable {
+        case delivered
+        /// The data plane does not take them: they are given up.
+        case refused
+    }
+
+    package let batch: StoredBatch
+    package let outcome: Outcome
 }
 
 extension TimeSource {

@@ -42,6 +42,12 @@ struct LogIndex: Sendable {
         /// Nothing of it waits, as far as is known.
         var isOver: Bool { position >= end }
 
+        /// Where to read on behind what is held.
+        func start(after held: StoredBatch?) -> UInt64 {
+            guard let held, held.run == number else { return position }
+            return max(position, held.end)
+        }
+
         /// The number after a segment's last event.
         func end(ofSegmentAt index: Int) -> UInt64 {
             index + 1 < segments.count ? segments[index + 1].first : end
@@ -76,7 +82,13 @@ struct LogIndex: Sendable {
     }
 
     /// The oldest run in which something waits, or may wait.
-    var nextRun: Run? { runs.first { !$0.isOver || $0.hasUnread } }
+    ///
+    /// - Parameter held: What lies before its end is passed over.
+    func nextRun(after held: StoredBatch?) -> Run? {
+        runs.first { run in
+            run.number >= held?.run ?? 0 && (run.hasUnread || run.start(after: held) < run.end)
+        }
+    }
 
     /// While there is such a segment, the state is not known wholly.
     var hasUnread: Bool { runs.contains(where: \.hasUnread) }
@@ -124,17 +136,21 @@ extension LogIndex {
 // MARK: - Going
 
 extension LogIndex {
-    /// Events are settled: delivered, or found to be damaged between those that are.
+    /// Events are settled: delivered or refused, or found to be damaged between those that are.
     ///
     /// - Returns: The run as it is now; `nil` if nothing changed.
-    mutating func settle(_ batch: StoredBatch) -> Run? {
+    mutating func settle(_ settled: SettledBatch) -> Run? {
+        let batch = settled.batch
         guard let index = index(of: batch.run), batch.end > runs[index].position else { return nil }
         // What was evicted meanwhile has been counted.
         let from = max(batch.start, runs[index].position)
-        let delivered = UInt64(batch.events.lazy.filter { $0.number >= from }.count)
+        let whole = UInt64(batch.events.lazy.filter { $0.number >= from }.count)
         move(index, to: batch.end) { sums, count in
-            sums.delivered += delivered
-            sums.damaged += count - delivered
+            switch settled.outcome {
+            case .delivered: sums.delivered += whole
+            case .refused: sums.refused += whole
+            }
+            sums.damaged += count - whole
         }
         oldest = batch.events.last?.wallMilliseconds ?? oldest
         return runs[index]
@@ -142,11 +158,12 @@ extension LogIndex {
 
     private mutating func move(_ index: Int, to position: UInt64, _ count: (inout Sums, UInt64) -> Void) {
         let moved = position - runs[index].position
-        let before = runs[index].sums.delivered
+        let before = runs[index].sums
         runs[index].position = position
         count(&runs[index].sums, moved)
         counts.settled += Int(moved)
-        counts.lost += Int(moved) - Int(runs[index].sums.delivered - before)
+        counts.lost += Int(moved) - Int(runs[index].sums.delivered - before.delivered)
+        counts.refused += Int(runs[index].sums.refused - before.refused)
     }
 
     /// The oldest closed segment, if all are larger than a limit together.

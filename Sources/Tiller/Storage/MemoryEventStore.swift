@@ -71,9 +71,9 @@ final class MemoryEventStore: EventStore {
         return (records.count, nil)
     }
 
-    func nextBatch(_ bounds: BatchBounds) -> StoredBatch? {
+    func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) -> StoredBatch? {
         kept.withLock { kept in
-            let waiting = kept.events[kept.gone...]
+            let waiting = kept.events[kept.gone...].drop { $0.number < held?.end ?? 0 }
             guard let first = waiting.first else { return nil }
             var batch = StoredBatch(run: 1, isOwnRun: true, start: first.number)
             for event in waiting {
@@ -88,11 +88,17 @@ final class MemoryEventStore: EventStore {
         }
     }
 
-    func acknowledge(_ batch: StoredBatch) {
+    func acknowledge(_ settled: [SettledBatch]) {
         kept.withLock { kept in
-            let count = kept.events[kept.gone...].prefix { $0.number < batch.end }.count
-            kept.gone += count
-            kept.counts.settled += count
+            for settled in settled {
+                let count = kept.events[kept.gone...].prefix { $0.number < settled.batch.end }.count
+                kept.gone += count
+                kept.counts.settled += count
+                if settled.outcome == .refused {
+                    kept.counts.refused += count
+                    kept.counts.lost += count
+                }
+            }
             guard kept.gone > 1_000 || kept.gone == kept.events.count else { return }
             kept.events.removeFirst(kept.gone)
             kept.gone = 0

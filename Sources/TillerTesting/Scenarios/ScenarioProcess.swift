@@ -66,8 +66,10 @@ final class MortalStore: EventStore {
     func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
         isAlive ? base.append(records) : (records.count, nil)
     }
-    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? { isAlive ? try base.nextBatch(bounds) : nil }
-    func acknowledge(_ batch: StoredBatch) throws { if isAlive { try base.acknowledge(batch) } }
+    func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) throws -> StoredBatch? {
+        isAlive ? try base.nextBatch(bounds, after: held) : nil
+    }
+    func acknowledge(_ settled: [SettledBatch]) throws { if isAlive { try base.acknowledge(settled) } }
     func sync() { if isAlive { base.sync() } }
     func endWriting() { if isAlive { base.endWriting() } }
     func whenWanted(_ action: @escaping @Sendable () -> Void) { base.whenWanted(action) }

@@ -94,6 +94,46 @@ import TillerTesting
         #expect(store.counts.waiting == 0)
     }
 
+    @Test(arguments: Conformer.allCases) func whatIsHeldIsPassedOverAndStays(_ conformer: Conformer) throws {
+        let store = try conformer.make(in: folder)
+        try store.store(StoreRecord.events(1...6))
+        let first = try #require(try store.nextBatch(.count(1)))
+        let second = try #require(try store.nextBatch(.count(1), after: first))
+        #expect(second.names == ["e2"])
+        let rest = try #require(try store.nextBatch(.all, after: second))
+        #expect(rest.names == .events(3...6))
+        #expect(try store.nextBatch(.all, after: rest) == nil)
+        try store.store(StoreRecord.events(7...7))
+        #expect(try store.nextBatch(.all, after: rest)?.names == ["e7"])
+        // Nothing has gone.
+        #expect(store.counts == EventCounts(appended: 7, settled: 0))
+        #expect(try store.deliverAll() == .events(1...7))
+    }
+
+    @Test(arguments: Conformer.allCases) func whatIsRefusedGoesAndIsCounted(_ conformer: Conformer) throws {
+        let store = try conformer.make(in: folder)
+        try store.store(StoreRecord.events(1...6))
+        let first = try #require(try store.nextBatch(.count(1)))
+        let second = try #require(try store.nextBatch(.count(2), after: first))
+        let third = try #require(try store.nextBatch(.count(1), after: second))
+        let settled = [
+            SettledBatch(batch: first, outcome: .refused), SettledBatch(batch: second, outcome: .delivered),
+            SettledBatch(batch: third, outcome: .refused),
+        ]
+        for _ in 1...2 {
+            try store.acknowledge(settled)  // the second time there is nothing left to do
+            var counts = EventCounts(appended: 6, settled: 4)
+            counts.refused = 2
+            counts.lost = 2
+            #expect(store.counts == counts)
+        }
+        #expect(try store.nextBatch(.all, after: third)?.names == .events(5...6))
+        // Held, but gone meanwhile.
+        #expect(try store.nextBatch(.all, after: first)?.names == .events(5...6))
+        try store.acknowledge([])
+        #expect(try store.deliverAll() == .events(5...6))
+    }
+
     @Test(arguments: Conformer.allCases) func countsAreOfEventsAndNotOfState(_ conformer: Conformer) throws {
         let store = try conformer.make(in: folder)
         try store.store([

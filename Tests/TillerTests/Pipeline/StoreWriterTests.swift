@@ -194,8 +194,10 @@ private final class RefusingStore: EventStore {
         return refuses ? (0, Full()) : base.append(records)
     }
 
-    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? { base.nextBatch(bounds) }
-    func acknowledge(_ batch: StoredBatch) throws { base.acknowledge(batch) }
+    func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) throws -> StoredBatch? {
+        base.nextBatch(bounds, after: held)
+    }
+    func acknowledge(_ settled: [SettledBatch]) throws { base.acknowledge(settled) }
     func sync() {}
     func endWriting() {}
     func whenWanted(_ action: @escaping @Sendable () -> Void) {}

@@ -109,6 +109,73 @@ import TillerTesting
         #expect(try folder.open().sums == LogIndex.Sums(delivered: 31))
     }
 
+    // MARK: What the data plane refuses
+
+    /// Two runs: the held event is the end of the first one.
+    @Test func whatIsRefusedIsWrittenDownWithWhatWasDeliveredBehindIt() throws {
+        let earlier = try folder.open()
+        try earlier.store(StoreRecord.events(1...3))
+        earlier.close()
+        let log = try folder.open()
+        try log.store(StoreRecord.events(4...5))
+        let start = try #require(try log.nextBatch(.count(2)))
+        try log.acknowledge(start)
+        let held = try #require(try log.nextBatch(.all))
+        #expect(held.names == ["e3"])
+        let next = try #require(try log.nextBatch(.count(1), after: held))
+        #expect(next.names == ["e4"])
+        // A kill while it is held loses nothing.
+        let whileHeld = try folder.afterKill()
+        #expect(try whileHeld.open().deliverAll() == .events(3...5))
+        try log.acknowledge([
+            SettledBatch(batch: held, outcome: .refused), SettledBatch(batch: next, outcome: .delivered),
+        ])
+        #expect(log.sums == LogIndex.Sums(delivered: 3, refused: 1))
+        let killed = try folder.afterKill()
+        let after = try killed.open()
+        #expect(after.sums == LogIndex.Sums(delivered: 3, refused: 1))
+        #expect(after.counts.refused == 0)  // not in this life
+        #expect(try after.deliverAll() == ["e5"])
+        #expect(after.sums == LogIndex.Sums(delivered: 4, refused: 1))
+    }
+
+    /// Damage behind what is held is found, and counted when its turn has come.
+    @Test func damageBehindWhatIsHeldIsCountedOnce() throws {
+        let earlier = try folder.open()
+        try earlier.store(StoreRecord.events(1...3))
+        earlier.close()
+        let file = try #require(try folder.names(".log").first)
+        for name in ["e2", "e3"] { try folder.damage(file, at: "\"\(name)\"") }
+        let log = try folder.open()
+        try log.store(StoreRecord.events(4...4))
+        let held = try #require(try log.nextBatch(.count(1)))
+        #expect(held.names == ["e1"])
+        let next = try #require(try log.nextBatch(.all, after: held))
+        #expect(next.names == ["e4"])
+        #expect(log.sums == LogIndex.Sums())
+        try log.acknowledge([
+            SettledBatch(batch: held, outcome: .refused), SettledBatch(batch: next, outcome: .delivered),
+        ])
+        #expect(try log.nextBatch(.all) == nil)
+        #expect(log.sums == LogIndex.Sums(delivered: 1, damaged: 2, refused: 1))
+        #expect(log.counts.waiting == 0)
+        #expect(folder.logger.texts(.error).filter { $0.contains("damaged") }.count == 1)
+    }
+
+    @Test func whatCannotBeReadIsNotPassedOverBehindWhatIsHeld() throws {
+        try folder.live(StoreRecord.events(1...20, padding: 100), storageBytes: Self.small)
+        let files = try folder.names(".log")
+        try #require(files.count > 2)
+        let log = try folder.open(storageBytes: Self.small)
+        let held = try #require(try log.nextBatch(.count(1)))
+        for file in files.dropFirst() { try folder.makeUnreadable(file) }
+        let next = try #require(try log.nextBatch(.all, after: held))
+        #expect(next.names.first == "e2" && next.names.count < 19)
+        #expect(throws: (any Error).self) { try log.nextBatch(.all, after: next) }
+        for file in files.dropFirst() { try folder.makeReadable(file) }
+        #expect(try log.nextBatch(.all, after: next) != nil)
+    }
+
     @Test func evictionThatCannotBeWrittenDownRemovesNothing() throws {
         let log = try folder.open(storageBytes: Self.small)
         try log.store(StoreRecord.events(1...5))

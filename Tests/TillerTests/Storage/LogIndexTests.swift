@@ -46,15 +46,41 @@ import Testing
         #expect(index.runs[1].end(ofSegmentAt: 1) == 10)
     }
 
+    @Test func settlingCountsWhatIsRefused() {
+        var index = Self.index()
+        let run = index.settle(SettledBatch(batch: Self.batch(1, 0, to: 7, without: [2]), outcome: .refused))
+        #expect(run?.sums == LogIndex.Sums(damaged: 1, refused: 6))
+        #expect((index.counts.settled, index.counts.lost, index.counts.refused) == (7, 7, 6))
+        // What was evicted meanwhile has been counted.
+        _ = index.evict(1, of: 2)
+        _ = index.settle(SettledBatch(batch: Self.batch(2, 4, to: 6), outcome: .refused))
+        #expect(index.runs[1].sums == LogIndex.Sums(evicted: 5, refused: 1))
+        #expect(index.counts.refused == 7)
+    }
+
+    @Test func behindWhatIsHeldTheRestOfItsRunComesAndThenTheNextRun() {
+        var index = Self.index()
+        #expect(index.nextRun(after: Self.batch(1, 0, to: 9))?.number == 1)
+        #expect(index.runs[0].start(after: Self.batch(1, 0, to: 9)) == 9)
+        #expect(index.nextRun(after: Self.batch(1, 0, to: 10))?.number == 2)
+        #expect(index.runs[1].start(after: Self.batch(1, 0, to: 10)) == 0)
+        #expect(index.nextRun(after: Self.batch(2, 9, to: 10)) == nil)
+        // What was evicted meanwhile is not read again.
+        _ = index.evict(1, of: 1)
+        #expect(index.runs[0].start(after: Self.batch(1, 0, to: 1)) == 5)
+        index.fold(1)
+        #expect(index.nextRun(after: Self.batch(1, 0, to: 1))?.number == 2)
+    }
+
     @Test func settlingCountsDeliveredAndDamaged() {
         var index = Self.index()
         let run = index.settle(Self.batch(1, 0, to: 7, without: [2, 6]))
         #expect(run?.position == 7)
         #expect(run?.sums == LogIndex.Sums(delivered: 5, damaged: 2))
         #expect(index.counts.settled == 7)
-        #expect(index.nextRun?.number == 1)
+        #expect(index.nextRun(after: nil)?.number == 1)
         _ = index.settle(Self.batch(1, 7, to: 10))
-        #expect(index.nextRun?.number == 2)
+        #expect(index.nextRun(after: nil)?.number == 2)
         #expect(index.sums == LogIndex.Sums(delivered: 8, damaged: 2))
     }
 
@@ -158,7 +184,7 @@ import Testing
         index.runs = [LogIndex.Run(number: 1, segments: [unread], end: 0)]
         index.begin(LogIndex.Segment(index: 1, first: 0))
         index.grow(to: 500, end: 5, hasState: false)
-        #expect(index.nextRun?.number == 1)
+        #expect(index.nextRun(after: nil)?.number == 1)
         #expect(index.runToFold == nil)
         #expect(index.finishedSegments(covered: true).isEmpty && index.finishedSegments(covered: false).isEmpty)
         index.covered = LogPlace(run: 9, segment: 9, offset: 9)
@@ -184,5 +210,12 @@ import Testing
             LogPlace(run: 2, segment: 1, offset: 0),
         ]
         #expect(places.shuffled().sorted() == places)
+    }
+}
+
+extension LogIndex {
+    /// A batch was delivered.
+    fileprivate mutating func settle(_ batch: StoredBatch) -> Run? {
+        settle(SettledBatch(batch: batch, outcome: .delivered))
     }
 }

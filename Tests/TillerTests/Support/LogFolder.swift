@@ -167,6 +167,14 @@ extension [String] {
 }
 
 extension EventStore {
+    /// The next events, none held.
+    func nextBatch(_ bounds: BatchBounds) throws -> StoredBatch? { try nextBatch(bounds, after: nil) }
+
+    /// A batch was delivered.
+    func acknowledge(_ batch: StoredBatch) throws {
+        try acknowledge([SettledBatch(batch: batch, outcome: .delivered)])
+    }
+
     /// Stores everything, or throws.
     func store(_ records: [StoreRecord]) throws {
         let (stored, failure) = append(records)
