@@ -12,6 +12,8 @@ extension LocalDataPlane {
         package let events: [ReceivedEvent]
         /// When it was judged, in milliseconds since 1970.
         package let milliseconds: Int64
+        /// What a script did to it.
+        package let fault: LocalDataPlane.AppliedFault?
     }
 }
 
@@ -34,6 +36,8 @@ extension LocalDataPlane.Server {
         let route: LocalDataPlane.Gateway.Route
         /// Whether there were too many at a time.
         let isOverCap: Bool
+        /// What a script does to it.
+        let fault: LocalDataPlane.AppliedFault?
 
         var refusal: Reply? { if case .refused(let reply) = route { reply } else { nil } }
     }
@@ -47,6 +51,8 @@ extension LocalDataPlane.Server {
         /// Whether the connection closes after it.
         var isLast: Bool
         var drainLimit = LocalDataPlane.Server.drainLimit
+        /// What a script does to it.
+        var fault: LocalDataPlane.AppliedFault?
     }
 
     /// Reads a request and answers it.
@@ -69,10 +75,14 @@ extension LocalDataPlane.Server {
         return send(answer, on: connection)
     }
 
-    private func report(_ request: Request?, _ reply: Reply, _ events: [LocalDataPlane.ReceivedEvent] = []) {
+    func report(
+        _ request: Request?, _ reply: Reply, _ events: [LocalDataPlane.ReceivedEvent] = [],
+        fault: LocalDataPlane.AppliedFault? = nil
+    ) {
         guard let onExchange else { return }
         let now = timeSource.wallMilliseconds
-        onExchange(LocalDataPlane.Exchange(request: request, reply: reply, events: events, milliseconds: now))
+        onExchange(
+            LocalDataPlane.Exchange(request: request, reply: reply, events: events, milliseconds: now, fault: fault))
     }
 }
 
@@ -82,15 +92,15 @@ extension LocalDataPlane.Server {
     /// Notes that a request has begun, and where its head leads under the rules of this moment.
     private func arrive(_ request: Request) -> Visit {
         let now = timeSource.continuous
-        let (rules, underWay) = state.withLock { state in
+        let (gateway, underWay, fault) = state.withLock { state in
             state.underWay += 1
             state.lastActivity = now
-            return (state.rules, state.underWay)
+            let gateway = LocalDataPlane.Gateway(rules: state.rules)
+            return (gateway, state.underWay, gateway.isBatch(request) ? state.takeFault() : nil)
         }
-        let gateway = LocalDataPlane.Gateway(rules: rules)
-        let isOverCap = underWay > rules.maximumConcurrentRequests && !gateway.isPreflight(request)
+        let isOverCap = underWay > gateway.rules.maximumConcurrentRequests && !gateway.isPreflight(request)
         let route = isOverCap ? .refused(.overloaded) : gateway.route(request)
-        return Visit(gateway: gateway, route: route, isOverCap: isOverCap)
+        return Visit(gateway: gateway, route: route, isOverCap: isOverCap, fault: fault)
     }
 
     private func depart() {
@@ -109,6 +119,7 @@ extension LocalDataPlane.Server {
     private func answer(
         to head: RequestReader.Head, _ visit: Visit, reading reader: inout RequestReader, on connection: Socket
     ) throws(RequestReader.Failure) -> Answer {
+        if let answer = broken(head, visit.fault, reading: &reader, on: connection) { return answer }
         var request = head.request
         let isRefused = visit.refusal != nil
         if head.expectsContinue {
@@ -140,6 +151,7 @@ extension LocalDataPlane.Server {
     private func judged(_ request: Request, _ visit: Visit, isLast: Bool, on connection: Socket) -> Answer {
         var request = request
         request.encodedBodySize = request.body.count
+        request.fault = visit.fault
         var events: [LocalDataPlane.ReceivedEvent]?
         let verdict: LocalDataPlane.Gateway.Verdict
         switch visit.route {
@@ -155,7 +167,9 @@ extension LocalDataPlane.Server {
             }
         }
         let reply = settle(request, verdict, visit, on: connection)
-        return Answer(request: request, reply: reply, events: events, isLast: isLast)
+        // Who is to find no connection next must need one.
+        let isLast = isLast || state.withLock { $0.isNextRefused }
+        return Answer(request: request, reply: reply, events: events, isLast: isLast, fault: visit.fault)
     }
 
     /// Inflates a body that says it is gzip in the one way that the gateway knows.
@@ -179,34 +193,35 @@ extension LocalDataPlane.Server {
 // MARK: - Writing down
 
 extension LocalDataPlane.Server {
-    /// Writes down what a request brought, takes its scripted answer if there is one, and waits as long as the rules or
-    /// the script want it.
+    /// Writes down what a request brought, takes its scripted answer if there is one, and waits as long as the rules, the
+    /// answer or the fault want it.
     private func settle(
         _ request: Request, _ verdict: LocalDataPlane.Gateway.Verdict, _ visit: Visit, on connection: Socket
     ) -> Reply {
         // The timers are set before anyone can see the request and let time pass.
         let storing = beginStoring(verdict, visit, on: connection)
+        let pause = beginPause(visit.fault?.delay ?? .zero)
         let retention = visit.gateway.rules.retention
-        var (reply, hold, reached) = state.withLock { state in
-            var reply = verdict.reply.shared(unlessOwn: visit, with: request)
-            if visit.gateway.isBatch(request), !visit.isOverCap, !state.script.isEmpty {
-                reply = state.script.removeFirst()
-            }
+        var events = verdict.events
+        for index in events.indices { events[index].fault = visit.fault }
+        var (reply, isWanted, hold, reached) = state.withLock { [events] state in
+            let (reply, isWanted) = state.reply(to: request, verdict, visit, at: timeSource.wallMilliseconds)
             state.note(request, retention)
-            if storing == nil, reply.status == 200 { state.accept(verdict.events, retention) }
-            return (reply, state.hold(reply), state.takeReached())
+            if storing == nil, isWanted { state.accept(events, retention) }
+            return (reply, isWanted, state.hold(reply), state.takeReached())
         }
         for waiter in reached { waiter.continuation.resume() }
         if let storing {
-            let isStored = end(storing, isWanted: reply.status == 200)
-            reached = state.withLock { state in
-                if isStored { state.accept(verdict.events, retention) }
+            let isStored = end(storing, isWanted: isWanted)
+            reached = state.withLock { [events] state in
+                if isStored { state.accept(events, retention) }
                 return state.takeReached()
             }
             for waiter in reached { waiter.continuation.resume() }
             if storing.isGivenUp { reply = reply.lost() }
         }
-        report(request, reply, reply.status == 200 ? verdict.events : [])
+        report(request, reply, isWanted ? events : [], fault: visit.fault)
+        if let pause { end(pause) }
         hold?.wait()
         return reply
     }
@@ -254,6 +269,19 @@ extension LocalDataPlane.Server {
 }
 
 extension LocalDataPlane.Server.State {
+    /// What is to be answered, and whether the events of a request that deserves it are stored.
+    fileprivate mutating func reply(
+        to request: LocalDataPlane.Request, _ verdict: LocalDataPlane.Gateway.Verdict,
+        _ visit: LocalDataPlane.Server.Visit, at milliseconds: Int64
+    ) -> (LocalDataPlane.Reply, isWanted: Bool) {
+        var reply = verdict.reply.shared(unlessOwn: visit, with: request)
+        if let fault = visit.fault {
+            return (fault.reply(to: reply, at: milliseconds), fault.storesEvents)
+        }
+        if visit.gateway.isBatch(request), !visit.isOverCap, !script.isEmpty { reply = script.removeFirst() }
+        return (reply, reply.status == 200)
+    }
+
     fileprivate mutating func note(_ request: LocalDataPlane.Request, _ retention: LocalDataPlane.Retention) {
         requestCount += 1
         if retention == .everything { requests.append(request) }
@@ -294,7 +322,11 @@ extension LocalDataPlane.Reply {
 extension LocalDataPlane.Server {
     /// - Returns: Whether another request can follow.
     private func send(_ answer: Answer, on connection: Socket) -> Bool {
-        guard !answer.reply.isLost else { return false }
+        guard !answer.reply.isLost else {
+            if answer.fault?.isReset == true { connection.resetWhenClosed() }
+            return false
+        }
+        if let fault = answer.fault?.fault { return send(answer, spoiltBy: fault, on: connection) }
         let isSent =
             if let events = answer.events {
                 transmit(events, as: answer, on: connection)
@@ -311,7 +343,7 @@ extension LocalDataPlane.Server {
         _ events: [LocalDataPlane.ReceivedEvent], as answer: Answer, on connection: Socket
     ) -> Bool {
         let size = events.reduce(2 + max(0, events.count - 1)) { $0 + $1.envelope.count }
-        var piece = answer.reply.head(bodySize: size, isLast: answer.isLast) + [UInt8(ascii: "[")]
+        var piece = answer.reply.head(framing: .length(size), isLast: answer.isLast) + [UInt8(ascii: "[")]
         for (index, event) in events.enumerated() {
             if index > 0 { piece.append(UInt8(ascii: ",")) }
             piece += event.envelope

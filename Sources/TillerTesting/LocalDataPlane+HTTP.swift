@@ -34,6 +34,9 @@ extension LocalDataPlane {
         enum Framing {
             case length(Int)
             case chunked
+
+            /// Whether there is none for sure.
+            var isEmpty: Bool { if case .length(0) = self { true } else { false } }
         }
 
         /// Why the connection can't go on.
@@ -160,6 +163,15 @@ extension LocalDataPlane.RequestReader {
         }
     }
 
+    /// Reads half of the body, or the first of it where its length is not known, whatever comes of it.
+    mutating func readPart(_ framing: Framing) {
+        var scrap: [UInt8] = []
+        switch framing {
+        case .length(let length): try? take(min(length / 2, Self.maximumBodySize), into: &scrap)
+        case .chunked: if position == buffer.count { try? fill() }
+        }
+    }
+
     private mutating func readBody(length: Int, limit: Int) throws(Failure) -> [UInt8] {
         guard length <= limit else { throw .refused(.tooLarge) }
         var body: [UInt8] = []
@@ -252,14 +264,19 @@ extension LocalDataPlane.Reply {
     ///   - isLast: Whether the connection closes after it.
     func message(to request: LocalDataPlane.Request?, isLast: Bool) -> [UInt8] {
         let body = Array(body.utf8)
-        return head(bodySize: body.count, isLast: isLast) + (request?.method == "HEAD" ? [] : body)
+        return head(framing: .length(body.count), isLast: isLast) + (request?.method == "HEAD" ? [] : body)
     }
 
     /// What precedes the body.
-    func head(bodySize: Int, isLast: Bool) -> [UInt8] {
+    func head(framing: LocalDataPlane.RequestReader.Framing, isLast: Bool) -> [UInt8] {
         var headers = headers
-        if bodySize > 0, headers["Content-Type"] == nil { headers["Content-Type"] = "text/plain; charset=utf-8" }
-        if status != 204 { headers["Content-Length"] = "\(bodySize)" }
+        if !body.isEmpty || !framing.isEmpty, headers["Content-Type"] == nil {
+            headers["Content-Type"] = "text/plain; charset=utf-8"
+        }
+        switch framing {
+        case .length(let length): if status != 204 { headers["Content-Length"] = "\(length)" }
+        case .chunked: headers["Transfer-Encoding"] = "chunked"
+        }
         if isLast { headers["Connection"] = "close" }
         var text = "HTTP/1.1 \(status) \(reason)\r\n"
         for (name, value) in headers.fields { text += "\(name): \(value)\r\n" }

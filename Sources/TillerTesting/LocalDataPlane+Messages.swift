@@ -15,6 +15,8 @@ extension LocalDataPlane {
         public let writeKey: String
         /// The `AnonymousId` header of its request.
         public let anonymousIdHeader: String?
+        /// What the script of `Rules.faults` did to its request; `nil` for nothing.
+        public internal(set) var fault: AppliedFault?
 
         init(
             sent: JSONObject, stored: JSONObject, receivedMilliseconds: Int64, writeKey: String,
@@ -41,6 +43,7 @@ extension LocalDataPlane {
             receivedMilliseconds = other.receivedMilliseconds
             writeKey = other.writeKey
             anonymousIdHeader = other.anonymousIdHeader
+            fault = other.fault
         }
 
         /// The event without the form in which it was sent.
@@ -104,6 +107,8 @@ extension LocalDataPlane {
         public internal(set) var body: [UInt8] = []
         /// How many bytes the body had on the wire, before it was inflated; chunks' own framing not counted.
         public internal(set) var encodedBodySize = 0
+        /// What the script of `Rules.faults` did to it; `nil` for nothing.
+        public internal(set) var fault: AppliedFault?
     }
 
     /// Header fields; names are compared without regard to case.

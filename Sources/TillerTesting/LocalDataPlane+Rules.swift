@@ -27,6 +27,9 @@ extension LocalDataPlane {
         /// bytes) a batch, 200 levels of nesting. What exceeds one is answered 400 with a text that names the limit;
         /// the text is this server's own. False by default.
         public var isStrict = false
+        /// What goes wrong between the client and the server; `nil`, the default: nothing. Another script counts requests
+        /// from 1 again. Requests that take an answer of `answerNext(_:)` are not counted.
+        public var faults: FaultScript?
         /// What is kept in memory of what arrives.
         public var retention = Retention.everything
 

@@ -53,7 +53,10 @@ extension LocalDataPlane {
             var script: [Reply] = []
             /// One per answer that is held; its thread waits on it.
             var held: [DispatchSemaphore] = []
-            /// One per request that is being stored slowly; its thread waits on it.
+            /// How many requests the faults' script has counted, and what it did to them.
+            var faultedRequests = 0
+            var appliedFaults: [AppliedFault] = []
+            /// One per request that is stored or answered slowly; its thread waits on it.
             var storing: [Int: DispatchSemaphore] = [:]
             var waiters: [Int: Waiter] = [:]
             /// They look again whether it is quiet, each at its time by the continuous clock.
@@ -81,9 +84,16 @@ extension LocalDataPlane.Server {
 
     var requests: [LocalDataPlane.Request] { state.withLock { $0.requests } }
 
+    var appliedFaults: [LocalDataPlane.AppliedFault] { state.withLock { $0.appliedFaults } }
+
     var rules: LocalDataPlane.Rules {
         get { state.withLock { $0.rules } }
-        set { state.withLock { $0.rules = newValue } }
+        set {
+            state.withLock { state in
+                if state.rules.faults != newValue.faults { state.faultedRequests = 0 }
+                state.rules = newValue
+            }
+        }
     }
 
     func script(_ replies: [LocalDataPlane.Reply]) { state.withLock { $0.script += replies } }
@@ -167,6 +177,7 @@ extension LocalDataPlane.Server {
 
     private func serve(_ connection: Socket) {
         connection.limitSending(toSeconds: 30)
+        if refuses(connection) { return }
         var reader = LocalDataPlane.RequestReader(connection)
         while exchange(&reader, on: connection) {}
     }

@@ -23,7 +23,8 @@ public import Tiller
 ///
 /// Everything else is 404, also what the gateway has beside these: beacon,
 /// pixel, import, audience lists, webhooks. Keys, faults and limits are set by
-/// `Rules`, answers can be scripted: see `answerNext(_:)`.
+/// `Rules`, answers can be scripted: see `answerNext(_:)`, and so can the
+/// troubles of a network: see `FaultScript`.
 ///
 /// All members are callable from any thread. Only `stop()` and the deinit
 /// block. What was received is kept in memory as long as the object lives, see
@@ -107,6 +108,12 @@ extension LocalDataPlane {
     /// its body if it asked first (`Expect: 100-continue`) or announced more
     /// than 256 KiB, and not at all if it turned out to be longer than that.
     public var requests: [Request] { server.requests }
+
+    /// What the script of `Rules.faults` did, request after request, also to those that were not read or never had a
+    /// connection. Requests that met no fault are not here.
+    ///
+    /// Empty with the retention `.nothing`. `Request.fault` and `ReceivedEvent.fault` tell it of one.
+    public var appliedFaults: [AppliedFault] { server.appliedFaults }
 
     /// Waits until a number of events have arrived since the start.
     ///

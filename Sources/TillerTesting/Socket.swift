@@ -185,6 +185,11 @@ extension Socket {
         _ = shutdown(descriptor, Int32(SHUT_WR))
     }
 
+    /// Makes the closing of the connection a reset.
+    func resetWhenClosed() {
+        setOption(SO_LINGER, to: linger(l_onoff: 1, l_linger: 0))
+    }
+
     /// Gives the descriptor back. By the owner, any number of times.
     func closeDescriptor() {
         isOpen.withLock {

@@ -14,18 +14,53 @@ struct ServeCommand {
     /// RudderStack's own server listens there too, so that the app's URL need not change.
     private var port: UInt16 = 8_080
     private var rules = LocalDataPlane.Rules()
+    private var faults: String?
+
+    /// What `--help` tells beside the help of all commands.
+    private static let faultsHelp = """
+
+        A script of faults has a line for each rule: WHEN: FAULT. Requests to POST /v1/batch are counted from 1; the first
+        rule that applies to one decides alone. seed N sets what chances are drawn from, # begins a comment.
+
+          at 3: refuse
+          chance 0.1 from 10 to 500: cut after-storing
+          every 25 for 3: status 503 "Service Unavailable\\n" retry-after 2s
+
+        WHEN is always, at N, every N, chance P (0 to 1) or from A to B; from A and to B may follow the others, and for K
+        makes the rule go on for K requests each time. FAULT is one of these, or delay D, or delay D then one of these:
+
+          refuse                   the connection is reset as soon as it is made
+          cut POINT, reset POINT   no answer: before-reading, in-body, before-storing or after-storing
+          status N "BODY" header NAME "VALUE" retry-after D stored
+                                   that answer; all but N can be left out, retry-after-date D is the header's other form,
+                                   and with stored the events are stored all the same
+          page "HTML"              200 and a page; like garbage's, its text can be left out
+          redirect N LOCATION      301, 302, 303, 307 or 308, to a path or to http://127.0.0.1
+          garbage "TEXT"           what is no HTTP
+          trickle D                the true answer byte by byte, with a pause after each, which can be left out
+          truncate                 the true answer, half of its body
+          length N                 the true answer with this Content-Length, then the connection closes
+          chunked                  the true answer in chunks of one byte
+          close                    the true answer, then the connection closes without notice
+
+        Texts are JSON strings. What was done to a request is told on standard error.
+        """
 
     private static let running = Locked<LocalDataPlane?>(nil)
 
     static func run(_ arguments: [String]) async -> Int32 {
         if arguments.contains("--help") || arguments.contains("-h") {
-            print(TillerCommand.help)
+            print(TillerCommand.help + "\n" + faultsHelp)
             return 0
         }
         var command = ServeCommand()
         command.rules.retention = .storedEvents
         if let problem = command.read(arguments) {
             TillerCommand.complain(problem + "\n" + TillerCommand.help)
+            return TillerCommand.usage
+        }
+        if let problem = command.readFaults() {
+            TillerCommand.complain(problem)
             return TillerCommand.usage
         }
         return await command.serve()
@@ -46,10 +81,29 @@ struct ServeCommand {
                 guard let value = rest.popFirst() else { return "--write-key needs a value" }
                 guard !value.isEmpty else { return "--write-key can't be empty" }
                 rules.writeKeys = (rules.writeKeys ?? []).union([value])
+            case "--faults":
+                guard let value = rest.popFirst() else { return "--faults needs a value" }
+                guard faults == nil else { return "--faults is given twice" }
+                faults = value
             default: return "\(argument) is not an option"
             }
         }
         return nil
+    }
+
+    /// - Returns: What is wrong with the script; `nil`: nothing, or there is none.
+    private mutating func readFaults() -> String? {
+        guard let faults else { return nil }
+        do {
+            let data = try Data(contentsOf: URL(fileURLWithPath: faults))
+            guard let text = String(bytes: data, encoding: .utf8) else { return "\(faults): it is not UTF-8" }
+            rules.faults = try FaultScript.read(text, file: faults)
+            return nil
+        } catch let error as FaultScript.ReadingError {
+            return "\(error)"
+        } catch {
+            return "\(faults): can't be read"
+        }
     }
 
     private func serve() async -> Int32 {
@@ -90,9 +144,12 @@ private final class ServeOutput: Sendable {
     init(onReaderGone: @escaping @Sendable () -> Void) { self.onReaderGone = onReaderGone }
 
     func tell(_ exchange: LocalDataPlane.Exchange) {
-        if exchange.reply.status >= 400 {
+        if exchange.fault != nil {
+            TillerCommand.complain(ServeLine.fault(exchange))
+        } else if exchange.reply.status >= 400 {
             TillerCommand.complain(ServeLine.refusal(exchange))
-        } else if !exchange.events.isEmpty {
+        }
+        if !exchange.events.isEmpty {
             print(exchange.events.map { ServeLine.event($0, at: exchange.milliseconds) + "\n" }.joined())
         }
     }

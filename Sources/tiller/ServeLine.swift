@@ -24,6 +24,14 @@ enum ServeLine {
             .filter { !$0.isEmpty }.joined(separator: "  ")
     }
 
+    /// Time (UTC), the request's number, what was done to it, whether its events were stored.
+    static func fault(_ exchange: LocalDataPlane.Exchange) -> String {
+        let fault = exchange.fault.map { "fault \($0.number)  " + scrubbed($0.description) } ?? ""
+        let count = exchange.events.count
+        return [time(exchange.milliseconds), fault, count == 0 ? "nothing stored" : "\(count) stored"]
+            .joined(separator: "  ")
+    }
+
     private static func session(of context: JSONObject?) -> String {
         guard let id = shown(context?["sessionId"]) else { return "no session" }
         return "session \(id)" + (context?["sessionStart"]?.bool == true ? " start" : "")

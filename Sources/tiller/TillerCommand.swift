@@ -8,7 +8,7 @@ enum TillerCommand {
     static let help = """
         usage: tiller sessions [--background carry|exclude|include] [--timeout D] [--automatic on|off] FILE...
                tiller send --data-plane-url URL --write-key KEY [--store FOLDER] < EVENTS
-               tiller serve [--port N] [--write-key K]... [--strict] [--forget]
+               tiller serve [--port N] [--write-key K]... [--strict] [--forget] [--faults SCRIPT]
 
           sessions   runs session scenarios with the real SDK under a virtual clock. With an option, the
                      scenarios' headers are overridden, nothing is checked, and a table tells what would happen.
@@ -21,6 +21,7 @@ enum TillerCommand {
                      --write-key K  a key that is known, once for each; without it any key is
                      --strict       the hosted service's limits too: 32 KB an event, 4 MB a batch, 200 levels
                      --forget       keeps no event, for long runs: /tiller/events stays empty
+                     --faults FILE  refuses, delays, cuts, spoils answers; see tiller serve --help
 
         Exit status of sessions: 0 all pass, 1 some fail, 64 usage or an unreadable file. Of serve: 0 ended by a
         signal, 1 the port can't be had, 64 usage.

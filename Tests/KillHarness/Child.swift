@@ -1,5 +1,6 @@
 import Foundation
 import Tiller
+import TillerTesting
 
 #if canImport(Darwin)
 import Darwin

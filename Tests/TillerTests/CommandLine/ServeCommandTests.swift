@@ -115,6 +115,49 @@ import Glibc
         }
     }
 
+    @Test func faultsAreThoseOfTheScriptAndTold() async throws {
+        let script = try file("script", "at 2: status 503 \"later\\n\" retry-after 7s\nat 3: cut after-storing\n")
+        try await serve(["--faults", script.path]) { server in
+            let body = #"{"batch":[{"userId":"u"}]}"#
+            #expect(try post(server.url, body).status == 200)
+            let second = try post(server.url, body)
+            #expect(second.status == 503)
+            #expect(second.headers["Retry-After"] == "7")
+            #expect(throws: RawClient.Failure(reason: "no answer")) { try post(server.url, body) }
+            #expect(try events(server.url).count == 2)
+            #expect(try server.end(by: SIGTERM) == 0)
+            let errors = server.errors().split(separator: "\n").map { String($0.dropFirst(15)) }
+            #expect(
+                errors == [
+                    #"fault 2  status 503 "later\n" retry-after 7s  nothing stored"#,
+                    "fault 3  cut after-storing  1 stored",
+                ])
+        }
+    }
+
+    @Test func aBadScriptIsSixtyFourAndNamesTheLine() async throws {
+        let bad = try file("bad", "at 2: refuse\nat 3: explode\n")
+        let result = try await runTiller(["serve", "--faults", bad.path], in: folder)
+        #expect(result.status == 64)
+        #expect(result.errors == "\(bad.path):2: 'explode' is no fault\n")
+        let missing = try await runTiller(["serve", "--faults", "nowhere"], in: folder)
+        #expect(missing.status == 64)
+        #expect(missing.errors == "nowhere: can't be read\n")
+        let binary = try file("binary", Data([0xFF, 0xFE]))
+        let unreadable = try await runTiller(["serve", "--faults", binary.path], in: folder)
+        #expect(unreadable.status == 64)
+        #expect(unreadable.errors == "\(binary.path): it is not UTF-8\n")
+    }
+
+    private func file(_ name: String, _ text: String) throws -> URL { try file(name, Data(text.utf8)) }
+
+    private func file(_ name: String, _ data: Data) throws -> URL {
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        let url = folder.url.appendingPathComponent(name)
+        try data.write(to: url)
+        return url
+    }
+
     @Test func aTakenPortIsToldAndIsOne() async throws {
         let plane = try LocalDataPlane()
         let port = try #require(URL(string: plane.url)?.port)
@@ -130,7 +173,8 @@ import Glibc
         (["--port"], "--port needs a value"), (["--port", "x"], "--port is a number up to 65535, not 'x'"),
         (["--port", "65536"], "--port is a number up to 65535, not '65536'"),
         (["--port", "-1"], "--port is a number up to 65535, not '-1'"), (["--write-key"], "--write-key needs a value"),
-        (["--write-key", ""], "--write-key can't be empty"), (["--colour"], "--colour is not an option"),
+        (["--write-key", ""], "--write-key can't be empty"), (["--faults"], "--faults needs a value"),
+        (["--faults", "a", "--faults", "b"], "--faults is given twice"), (["--colour"], "--colour is not an option"),
         (["file"], "file is not an option"),
     ])
     func badUsageIsSixtyFourAndSaysWhatIsWrong(_ arguments: [String], _ problem: String) async throws {
@@ -146,6 +190,8 @@ import Glibc
         #expect(result.status == 0)
         #expect(result.output.contains("tiller serve [--port N]"))
         #expect(result.output.contains("8080 by default"))
+        #expect(result.output.contains("cut POINT, reset POINT"))
+        #expect(result.output.contains(#""Service Unavailable\n" retry-after 2s"#))
     }
 
     // MARK: Steps

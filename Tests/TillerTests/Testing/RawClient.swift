@@ -20,6 +20,8 @@ import SwiftOverlayShims
 final class RawClient {
     private let descriptor: Int32
     private var unread: [UInt8] = []
+    /// Whether the connection was reset, and did not end in order.
+    private(set) var wasReset = false
 
     struct Failure: Error, Equatable {
         let reason: String
@@ -80,7 +82,10 @@ final class RawClient {
         var bytes = bytes[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            guard count > 0 else { throw Failure(reason: "write", code: errno) }
+            guard count > 0 else {
+                wasReset = errno == ECONNRESET || errno == EPIPE
+                throw Failure(reason: "write", code: errno)
+            }
             bytes = bytes.dropFirst(count)
         }
     }
@@ -138,7 +143,10 @@ final class RawClient {
     private func receive() throws -> Bool {
         var chunk = [UInt8](repeating: 0, count: 65_536)
         let count = recv(descriptor, &chunk, chunk.count, 0)
-        if count < 0, errno != ECONNRESET { throw Failure(reason: "recv", code: errno) }
+        if count < 0 {
+            guard errno == ECONNRESET else { throw Failure(reason: "recv", code: errno) }
+            wasReset = true
+        }
         unread += chunk[..<max(count, 0)]
         return count > 0
     }

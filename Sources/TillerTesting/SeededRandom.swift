@@ -1,13 +1,13 @@
 /// The same numbers for the same seed on every machine: the SplitMix64 sequence, an odd step through all 64-bit words,
 /// each mixed.
-struct SeededRandom: RandomNumberGenerator {
+package struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64, stream: Int) {
+    package init(seed: UInt64, stream: Int) {
         state = seed &+ UInt64(truncatingIfNeeded: stream) &* 0xD1B5_4A32_D192_ED03
     }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var word = state
         word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -16,5 +16,5 @@ struct SeededRandom: RandomNumberGenerator {
     }
 
     /// Whether something that happens once in so many times happens now.
-    mutating func happens(onceIn count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
+    package mutating func happens(onceIn count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 }
