@@ -1,3 +1,16 @@
+/// Where a reader's bytes come from: a socket.
+protocol ByteSource {
+    /// Limits how long one `receive` waits for a byte, in seconds.
+    func limitReceiving(toSeconds seconds: Int)
+
+    /// Waits for bytes and puts them at the front of a buffer.
+    ///
+    /// - Returns: How many they are; 0 after the end, a failure or the time limit.
+    func receive(into buffer: inout [UInt8]) -> Int
+}
+
+extension Socket: ByteSource {}
+
 extension LocalDataPlane {
     /// Reads HTTP/1.1 requests off a connection, one after the other (RFC 9112).
     struct RequestReader {
@@ -11,13 +24,13 @@ extension LocalDataPlane {
         private static let idleLimit = 720
         private static let silenceLimit = 30
 
-        private let socket: Socket
+        private let source: any ByteSource
         /// What was received, from `position` on not yet read.
         private var buffer: [UInt8] = []
         private var position = 0
         private var chunk = [UInt8](repeating: 0, count: 65_536)
 
-        init(_ socket: Socket) { self.socket = socket }
+        init(_ source: any ByteSource) { self.source = source }
 
         /// A request's head, and what follows from it.
         struct Head {
@@ -54,9 +67,9 @@ extension LocalDataPlane {
 extension LocalDataPlane.RequestReader {
     /// Waits for the next request and reads up to its body.
     mutating func readHead() throws(Failure) -> Head {
-        socket.limitReceiving(toSeconds: Self.idleLimit)
+        source.limitReceiving(toSeconds: Self.idleLimit)
         if position == buffer.count { try fill() }
-        socket.limitReceiving(toSeconds: Self.silenceLimit)
+        source.limitReceiving(toSeconds: Self.silenceLimit)
         var budget = Self.maximumHeadSize
         var line: [UInt8]
         repeat { line = try readHeadLine(budget: &budget) } while line.isEmpty  // RFC 9112 §2.2 asks for this leniency
@@ -243,7 +256,7 @@ extension LocalDataPlane.RequestReader {
     private mutating func fill() throws(Failure) {
         buffer.removeFirst(position)
         position = 0
-        let count = socket.receive(into: &chunk)
+        let count = source.receive(into: &chunk)
         guard count > 0 else { throw .ended }
         buffer += chunk[..<count]
     }

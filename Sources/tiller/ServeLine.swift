@@ -56,11 +56,13 @@ enum ServeLine {
 
     /// A terminal obeys control characters, and marks of direction turn a line around: neither is for a sender to decide.
     private static func scrubbed(_ text: String) -> String {
-        var scalars = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars.prefix(maximumFieldLength) {
-            scalars.append(isHarmless(scalar) ? scalar : "\u{FFFD}")
-        }
-        return String(scalars) + (text.unicodeScalars.count > maximumFieldLength ? "…" : "")
+        harmless(String(text.unicodeScalars.prefix(maximumFieldLength)))
+            + (text.unicodeScalars.count > maximumFieldLength ? "…" : "")
+    }
+
+    /// The text, with something visible in the place of what a terminal would obey.
+    static func harmless(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.map { isHarmless($0) ? $0 : "\u{FFFD}" }))
     }
 
     private static func isHarmless(_ scalar: Unicode.Scalar) -> Bool {

@@ -8,12 +8,14 @@ enum TillerCommand {
     static let help = """
         usage: tiller sessions [--background carry|exclude|include] [--timeout D] [--automatic on|off] FILE...
                tiller send --data-plane-url URL --write-key KEY [--store FOLDER] < EVENTS
+               tiller store [--check] [--json] [--bundle FILE] FOLDER
                tiller serve [--port N] [--write-key K]... [--strict] [--forget] [--faults SCRIPT]
 
           sessions   runs session scenarios with the real SDK under a virtual clock. With an option, the
                      scenarios' headers are overridden, nothing is checked, and a table tells what would happen.
                      D is a duration: 250ms, 1.5s, 5m, 1h, 2d, or a sum of them.
           send       records the events that it reads, one JSON object a line; see tiller send --help.
+          store      what waits in a store; checks it, and makes a report for support; see tiller store --help.
           serve      a data plane on 127.0.0.1 that answers as RudderStack's gateway does. Prints its URL, then a
                      line for each event: time (UTC), kind, name, session, user; refusals on standard error.
                      GET /tiller/events shows all events as JSON. Ends on SIGINT or SIGTERM.
@@ -31,6 +33,7 @@ enum TillerCommand {
         switch arguments.first {
         case "sessions": return await SessionsCommand.run(Array(arguments.dropFirst()))
         case "send": return await SendCommand.run(Array(arguments.dropFirst()))
+        case "store": return await StoreCommand.run(Array(arguments.dropFirst()))
         case "serve": return await ServeCommand.run(Array(arguments.dropFirst()))
         case "--help", "-h", "help":
             print(help)

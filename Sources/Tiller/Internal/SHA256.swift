@@ -1,7 +1,7 @@
 /// SHA-256 (FIPS 180-4), for naming a folder after a write key without writing the key. The toolchain has none on Linux.
-enum SHA256 {
+package enum SHA256 {
     /// The hash as 64 hexadecimal digits in lower case.
-    static func hex(of text: String) -> String {
+    package static func hex(of text: String) -> String {
         var state: [UInt32] = [
             0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19,
         ]

@@ -36,9 +36,11 @@ package struct SystemFiles: FileSystem {
         return bytes(from: descriptor, atMost: count)
     }
 
+    /// Whatever lies there, it waits for nobody.
+    ///
     /// - Returns: `nil` if there is no such file.
     private static func openForReading(_ path: String) throws -> Int32? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor < 0 else { return descriptor }
         if errno == ENOENT { return nil }
         throw failure("open", path)

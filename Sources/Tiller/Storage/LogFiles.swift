@@ -15,7 +15,7 @@ struct LogFiles: Sendable {
         self.segment(segment.index, of: run, first: segment.first)
     }
 
-    private static func acknowledgementName(_ run: Int) -> String { padded(run, to: 8) + ".ack" }
+    static func acknowledgementName(_ run: Int) -> String { padded(run, to: 8) + ".ack" }
 
     private static func segmentName(_ index: Int, of run: Int, first: UInt64) -> String {
         "\(padded(run, to: 8))-\(padded(index, to: 6))-\(padded(first, to: 12)).log"
@@ -57,5 +57,29 @@ struct LogFiles: Sendable {
             return .newerSegment(run: run)
         default: return .other
         }
+    }
+}
+
+// MARK: - For those who look on
+
+extension LogFiles {
+    var ownerLock: String { folder + "/owner.lock" }
+
+    /// What else the SDK has in a folder, beside segments and acknowledgements.
+    static func isCompanion(_ name: String) -> Bool {
+        if name.hasSuffix(".lock") || name.hasSuffix(".fifo") || name == "base.ack" { return true }
+        return ["checkpoint.json", "checkpoint.json.new", "checkpoint.json.unreadable"].contains(name)
+    }
+
+    /// Whether a folder has the name of a store's: sixteen digits of a hash, and the instance's name.
+    static func isStoreName(_ name: Substring) -> Bool {
+        let hash = name.prefix(16)
+        return hash.utf8.count == 16 && hash.utf8.allSatisfy { "0123456789abcdef".utf8.contains($0) }
+            && name.dropFirst(16).first == "-"
+    }
+
+    /// Whether the files of a folder are a store's.
+    static func isStore(_ names: [String]) -> Bool {
+        names.contains { $0 == "owner.lock" || $0 == "base.ack" || $0 == "checkpoint.json" || kind(of: $0) != .other }
     }
 }

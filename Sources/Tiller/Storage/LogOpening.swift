@@ -130,7 +130,8 @@ struct LogOpening {
             while let found = scanner.next(in: buffer) {
                 let isEvent = found.header.eventLength > 0
                 if let limit, isEvent ? found.header.number >= limit : found.header.number > limit { continue }
-                if isEvent, limit == nil { run.end = max(run.end, found.header.number + 1) }
+                // State alone has the number of the next event: those before it were there.
+                if limit == nil { run.end = max(run.end, found.header.number + (isEvent ? 1 : 0)) }
                 guard found.header.stateLength > 0 else { continue }
                 let end = LogPlace(run: run.number, segment: segment.index, offset: found.end)
                 guard end > covered else { continue }

@@ -119,6 +119,7 @@ struct LogScanner {
 
         var event: Range<Int> { payload.lowerBound..<payload.lowerBound + header.eventLength }
         var state: Range<Int> { payload.lowerBound + header.eventLength..<payload.upperBound }
+        var start: Int { payload.lowerBound - LogRecordHeader.size }
         var end: Int { payload.upperBound }
     }
 

@@ -81,3 +81,26 @@ struct SlotFile: Sendable {
         return Array(words.dropLast())
     }
 }
+
+// MARK: - For those who look on
+
+extension SlotFile {
+    /// How one of the two slots is.
+    enum SlotState: Equatable {
+        /// Not written yet.
+        case empty
+        case whole(generation: UInt64)
+        case newerFormat
+        case damaged
+    }
+
+    /// The two slots of a file and where they lie.
+    static func slots(in bytes: [UInt8]) -> [(offset: Int, state: SlotState)] {
+        [0, distance].map { offset in
+            // The first slot is never written whole before the file is as long.
+            guard bytes.count > offset, offset > 0 || bytes.count >= slotSize else { return (offset, .empty) }
+            guard let words = slot(in: bytes, at: offset) else { return (offset, .damaged) }
+            return (offset, words[0] > format ? .newerFormat : .whole(generation: words[1]))
+        }
+    }
+}

@@ -192,7 +192,10 @@ private struct ScenarioReader {
 
     private static func milliseconds(since1970 text: String) -> Int64? {
         let fields = text.split { "-T:.Z".contains($0) }.compactMap { Int64($0) }
-        guard fields.count == 7, (1...12).contains(fields[1]), (1...31).contains(fields[2]) else { return nil }
+        // No field has more than four digits; with more of them the sums below would overflow.
+        guard fields.count == 7, fields.allSatisfy({ (0...9_999).contains($0) }), (1...12).contains(fields[1]),
+            (1...31).contains(fields[2])
+        else { return nil }
         // Counting days from 1 March, so that the leap day is the last of its year.
         let year = fields[1] <= 2 ? fields[0] - 1 : fields[0]
         let month = (fields[1] + 9) % 12

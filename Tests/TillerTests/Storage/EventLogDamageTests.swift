@@ -23,6 +23,20 @@ import TillerTesting
 
     private func errors(_ text: String) -> Int { folder.logger.texts(.error).filter { $0.contains(text) }.count }
 
+    /// State alone has the next event's number, so that an event before it that is not to be seen any more is missed.
+    @Test func eventWithoutAHeadIsMissedWhereStateFollows() throws {
+        try folder.live([.event("a"), .event("b"), .state("S", ["k": 1])])
+        let name = try folder.names(".log")[0]
+        var bytes = try folder.contents(name)
+        let size = LogRecordHeader.size + (StoreRecord.event("a").event?.bytes.count ?? 0)
+        bytes[size] = 0
+        try folder.put(bytes, name)
+        let log = try folder.open()
+        #expect(log.counts.waiting == 2)
+        #expect(try log.deliverAll() == ["a"])
+        #expect(log.sums == LogIndex.Sums(delivered: 1, damaged: 1))
+    }
+
     // MARK: B32
 
     @Test(arguments: ["missing", "corrupt", "empty"])

@@ -217,6 +217,8 @@ import TillerTesting
         ("scenario x\nbackground keep\n---", 2, "carry, exclude or include"),
         ("scenario x\nclock now\n---", 2, "clock needs"),
         ("scenario x\nclock\n---", 2, "clock needs"),
+        ("scenario x\nclock 9223372036854775807-01-01T00:00:00Z\n---", 2, "clock needs"),
+        ("scenario x\nclock 2025-01-01T9223372036854775807:00:00Z\n---", 2, "clock needs"),
         ("scenario x\nclock 2025-02-30T00:00:00Z\n---", 2, "clock needs"),
         ("scenario x\nclock 2025-02-25T06:06:37\n---", 2, "clock needs"),
         ("scenario x\nclock 2025-02-25T24:00:00Z\n---", 2, "clock needs"),
