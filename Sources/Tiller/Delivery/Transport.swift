@@ -28,6 +28,8 @@ public struct TransportRequest: Sendable, Hashable {
 public struct TransportResponse: Sendable, Hashable {
     /// The HTTP status.
     public let status: Int
+    /// Header fields, by name as the server wrote it; see `header(_:)`.
+    public let headers: [String: String]
     /// The body.
     public let body: [UInt8]
 
@@ -35,10 +37,21 @@ public struct TransportResponse: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - status: The HTTP status.
+    ///   - headers: Header fields, by name; none by default. `Retry-After` is obeyed, `Date` and `Content-Type` are looked at.
     ///   - body: The body; empty by default.
-    public init(status: Int, body: [UInt8] = []) {
+    public init(status: Int, headers: [String: String] = [:], body: [UInt8] = []) {
         self.status = status
+        self.headers = headers
         self.body = body
+    }
+
+    /// A header field's value; `nil` if there is none.
+    ///
+    /// - Parameter name: Upper and lower case are the same.
+    public func header(_ name: String) -> String? {
+        if let value = headers[name] { return value }
+        let name = name.lowercased()
+        return headers.first { $0.key.lowercased() == name }?.value
     }
 }
 
@@ -51,7 +64,8 @@ public protocol Transport: Sendable {
     /// Posts a request and waits for the answer.
     ///
     /// - Parameter request: What to post.
-    /// - Returns: Whatever the server answered.
+    /// - Returns: Whatever the server answered, also what is no success. Redirects are not to be followed: a POST that is
+    ///   sent elsewhere becomes a GET, whose success says nothing of the events.
     /// - Throws: Why there was no answer. The events stay and are sent again later.
     func post(_ request: TransportRequest) async throws -> TransportResponse
 }

@@ -44,7 +44,11 @@ public struct URLSessionTransport: Transport {
         for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
         let (data, response) = try await upload(Data(request.body), urlRequest)
         guard let answer = response as? HTTPURLResponse else { throw NoAnswer(description: "it was not HTTP") }
-        return TransportResponse(status: answer.statusCode, body: Array(data))
+        let headers = answer.allHeaderFields.compactMap { name, value in
+            (name as? String).map { ($0, "\(value)") }
+        }
+        return TransportResponse(
+            status: answer.statusCode, headers: Dictionary(headers) { first, _ in first }, body: Array(data))
     }
 
     private func upload(_ body: Data, _ request: URLRequest) async throws -> (Data, URLResponse?) {

@@ -24,11 +24,8 @@ protocol Uploads: AnyObject, Sendable {
     /// Another instance waits for the store: no upload begins any more, and the one under way is broken off if it lasts.
     func hurry()
 
-    /// What it does now.
-    var delivery: Analytics.DeliveryState { get }
-
-    /// What went wrong at the last attempt, for people; `nil` if it went well.
-    var lastError: String? { get }
+    /// How it stands just now.
+    var delivery: DeliveryProgress { get }
 
     /// The last upload is over, after the destination's `teardown`: the store is free.
     var done: Milestone { get }
@@ -47,10 +44,10 @@ struct DataPlaneEnvironment: Sendable {
     let isFree: Milestone
     /// Runs an action on the pipeline's executor, in the order of the road; not at all once the instance is gone.
     let onExecutor: @Sendable (@escaping @Sendable () -> Void) -> Void
-    /// `delivery` or `lastError` has changed. Called outside locks.
-    let didChange: @Sendable () -> Void
     /// Events were delivered, which the store kept in memory until now.
     let didDeliverFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
     /// The same of events that were given up because the data plane refuses them.
     let didRefuseFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
+    /// `Uploads.delivery` is another one now. Called outside of all locks, on any thread.
+    let didChangeDelivery: @Sendable () -> Void
 }

@@ -101,9 +101,9 @@ extension Engine {
 
     var status: Analytics.Status {
         let backlog = store.backlog
+        let delivery = pipeline.lastUploads?.delivery ?? DeliveryProgress()
         return Analytics.Status(
-            account: account, delivery: pipeline.lastUploads?.delivery ?? .idle,
-            lastError: pipeline.lastUploads?.lastError, waitingBytes: backlog.bytes, oldestWaiting: backlog.oldest)
+            account: account, delivery: delivery.activity, lastError: delivery.lastError, waitingBytes: backlog.bytes, oldestWaiting: backlog.oldest)
     }
 
     /// Something of the status has changed.
@@ -214,13 +214,13 @@ extension Engine {
             diagnostics: diagnostics, instance: ObjectIdentifier(self), installationId: installationId, store: store,
             isFree: isFree,
             onExecutor: { [weak self] action in self?.whenPassed(action) },
-            didChange: { [changes] in changes.callAll() },
             didDeliverFromMemory: { [core] count, bytes in
                 core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
             },
             didRefuseFromMemory: { [core] count, bytes in
                 core.withLock { $0.release(count: count, bytes: bytes, as: .refused) }
-            })
+            },
+            didChangeDelivery: { [changes] in changes.callAll() })
     }
 
     func remove(_ plugin: any Plugin) {

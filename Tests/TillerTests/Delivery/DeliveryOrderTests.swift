@@ -249,8 +249,8 @@ extension Uploader {
         let store = MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
         let environment = DataPlaneEnvironment(
             diagnostics: diagnostics, instance: ObjectIdentifier(store), installationId: "installation", store: store,
-            isFree: .reached, onExecutor: { $0() }, didChange: {}, didDeliverFromMemory: { _, _ in },
-            didRefuseFromMemory: { _, _ in })
+            isFree: .reached, onExecutor: { $0() }, didDeliverFromMemory: { _, _ in },
+            didRefuseFromMemory: { _, _ in }, didChangeDelivery: {})
         let uploader = Uploader(configuration: configuration, environment: environment)
         uploader.begin(inForeground: false)
         return (uploader, store)

@@ -1,0 +1,249 @@
+// MARK: - Going out
+
+extension Uploader {
+    /// Longer than the 10 s after which the gateway itself gives up on a slow store.
+    private static let requestTimeout = Duration.seconds(30)
+
+    func start() {
+        guard endpoint != nil else { return resumeAll(with: .stopped(reason: Self.unusable)) }
+        let run = state.withLock { state -> Int? in
+            guard !state.isRunning, state.pause == nil, environment.isFree.isReached, !state.isHurried,
+                store.counts.settled < state.target
+            else { return nil }
+            state.isRunning = true
+            state.hasBegun = false
+            state.run += 1
+            return state.run
+        }
+        tellProgress()
+        // Strong: what waits is delivered, also when the instance has been released meanwhile.
+        if let run { uploads.withLock { $0 = Task { await self.run(run) } } }
+    }
+
+    private func run(_ run: Int) async {
+        while claim(run) {
+            guard await uploadOnce() else { break }
+            tellProgress()
+        }
+        tellProgress()
+        finishIfClosing()
+    }
+
+    /// Whether there is something to do; if not, nothing runs any more.
+    private func claim(_ run: Int) -> Bool {
+        let (isThere, reached) = state.withLock { state -> (Bool, [FlushWaiter]) in
+            guard state.run == run else { return (false, []) }  // it was given up before it began
+            state.hasBegun = true
+            let counts = store.counts
+            // Also what was evicted or damaged meanwhile counts as done.
+            let reached = state.flushWaiters.filter { $0.target <= counts.settled }
+            state.flushWaiters.removeAll { $0.target <= counts.settled }
+            let isThere = counts.settled < state.target && !state.isHurried
+            if isThere {
+                state.isLastAttempt = state.isClosing
+            } else {
+                state.isRunning = false
+                state.letGo()
+            }
+            return (isThere, reached)
+        }
+        for waiter in reached { waiter.resume(.delivered) }
+        return isThere
+    }
+
+    /// - Returns: Whether to go on.
+    private func uploadOnce() async -> Bool {
+        let appended = store.counts.appended
+        let next: (batch: StoredBatch, request: TransportRequest)?
+        do {
+            next = try nextRequest()
+        } catch {
+            let text = "the store: \(error)"
+            report("store", "Stored events can't be read; they wait", text)
+            return carryOut(state.withLock { $0.rules.storeFailed() }, because: text)
+        }
+        if let (batch, request) = next {
+            let answer = await post(request)
+            return settle(batch, request, answer)
+        }
+        if let held = state.withLock({ $0.held.last }) {
+            let step = state.withLock { $0.rules.nothingIsBehindTheHeld() }
+            return carryOut(step, because: held.answer.text)
+        }
+        guard rest(ifAppended: appended) else { return true }
+        resumeAll(with: .stopped(reason: "the store was closed"))
+        return false
+    }
+
+    /// A store that gives nothing any more, though not all is gone: it was closed. Unless something came just now.
+    ///
+    /// - Returns: Whether nothing runs any more.
+    private func rest(ifAppended appended: Int) -> Bool {
+        state.withLock { state in
+            let counts = store.counts
+            guard counts.appended == appended, counts.settled < state.target else { return false }
+            state.isRunning = false
+            state.letGo()
+            return true
+        }
+    }
+
+    private func post(_ request: TransportRequest) async -> DataPlaneAnswer {
+        do {
+            return DataPlaneAnswer(try await transport.post(request), wallMilliseconds: time.wallMilliseconds)
+        } catch {
+            return DataPlaneAnswer(noAnswer: error)
+        }
+    }
+}
+
+// MARK: - Requests
+
+extension Uploader {
+    /// The next batch and its request; `nil` if nothing is left that may be sent.
+    private func nextRequest() throws -> (StoredBatch, TransportRequest)? {
+        let (target, held, rules) = state.withLock { ($0.target, $0.held, $0.rules) }
+        let count = min(target - store.counts.settled - held.count, rules.nextCount ?? .max)
+        guard let endpoint, count > 0 else { return nil }
+        var bytes = state.withLock { $0.goodBatchBytes }
+        while true {
+            let bounds = BatchBounds(bytes: bytes, count: count, isPerIdentity: isPerIdentity)
+            guard let batch = try store.nextBatch(bounds, after: held.last?.batch) else { return nil }
+            let request = endpoint.request(
+                for: batch, circumstances(of: batch), compresses: compresses && !rules.sendsPlain)
+            guard let smaller = smallerBatch(than: batch, request.body.count) else { return (batch, request) }
+            bytes = smaller
+        }
+    }
+
+    /// How large a batch should be instead, if its body is one that the transport does not like; also adapts the next.
+    private func smallerBatch(than batch: StoredBatch, _ bodyBytes: Int) -> Int? {
+        guard let preferred = transport.preferredBodyBytes else { return nil }
+        // A little less than what would have fitted.
+        let share = Double(preferred) * 0.9 / Double(max(bodyBytes, 1))
+        let fitting = Int(min(Double(batch.size) * max(share, 0), Double(batchBytes)))
+        let isTooLarge = bodyBytes > preferred && batch.events.count > 1
+        state.withLock { $0.goodBatchBytes = min(batchBytes, isTooLarge ? fitting : max($0.goodBatchBytes, fitting)) }
+        return isTooLarge ? fitting : nil
+    }
+
+    private func circumstances(of batch: StoredBatch) -> BatchEndpoint.Circumstances {
+        let now = time.continuous
+        var circumstances = BatchEndpoint.Circumstances(
+            installationId: environment.installationId, isPerIdentity: isPerIdentity, boot: boot,
+            wallMilliseconds: time.wallMilliseconds, continuous: now, timeout: Self.requestTimeout)
+        // As RudderStack's SDKs say it; of use to who reads a server's log. With a new process they begin anew.
+        if let failed = state.withLock({ $0.failed }), failed.place == batch.place {
+            circumstances.retryHeaders = [
+                "Rsa-Retry-Attempt": "\(failed.count)",
+                "Rsa-Since-Last-Attempt": "\(max(0, (now - failed.at).wholeMilliseconds))",
+                "Rsa-Retry-Reason": failed.reason,
+            ]
+        }
+        return circumstances
+    }
+}
+
+// MARK: - Answers
+
+extension Uploader {
+    /// - Returns: Whether to go on.
+    private func settle(_ batch: StoredBatch, _ request: TransportRequest, _ answer: DataPlaneAnswer) -> Bool {
+        let attempt = DeliveryRules.Attempt(
+            place: batch.place, count: batch.events.count, isCompressed: request.headers["Content-Encoding"] != nil,
+            bodyBytes: request.body.count)
+        let now = time.continuous
+        let (step, held, hasLearnt) = state.withLock { state in
+            let knew = state.rules.compressionFails
+            let step = state.rules.judge(answer, to: attempt, at: now)
+            let held = state.held
+            switch step {
+            case .accepted:
+                state.held = []
+                state.failed = nil
+                state.lastError = nil
+            case .hold: state.held.append(Held(batch: batch, answer: answer))
+            case .again, .wait, .stop: break
+            }
+            if step != .accepted { note(answer, attempt.place, now, &state) }
+            return (step, held, state.rules.compressionFails && !knew)
+        }
+        if hasLearnt {
+            environment.diagnostics.warn("Requests that are compressed are refused: they are sent plain from now on")
+        }
+        if step == .accepted {
+            didDeliver(batch, givingUp: held)
+            return true
+        }
+        report(answer, step)
+        return carryOut(step, because: answer.text, watchesNetwork: answer.meaning == .missing)
+    }
+
+    private func note(_ answer: DataPlaneAnswer, _ place: DeliveryRules.Place, _ now: Duration, _ state: inout State) {
+        state.lastError = answer.text
+        let count = state.failed?.place == place ? state.failed?.count ?? 0 : 0
+        state.failed = FailedAttempt(place: place, at: now, reason: answer.reason, count: count + 1)
+    }
+
+    /// - Returns: Whether to go on.
+    private func carryOut(_ step: DeliveryRules.Step, because text: String, watchesNetwork: Bool = false) -> Bool {
+        switch step {
+        case .accepted, .again, .hold: true
+        case .wait(let wait): pause(wait, because: text, watchesNetwork: watchesNetwork)
+        case .stop: pause(nil, because: text)
+        }
+    }
+
+    private func didDeliver(_ batch: StoredBatch, givingUp held: [Held]) {
+        unwatchNetwork()
+        do {
+            try store.acknowledge(
+                held.map { SettledBatch(batch: $0.batch, outcome: .refused) }
+                    + [SettledBatch(batch: batch, outcome: .delivered)])
+        } catch {
+            environment.diagnostics.once(
+                "acknowledge", .error,
+                "What was delivered could not be written down; the next process may send it again", error)
+        }
+        if !store.isDurable {
+            environment.didDeliverFromMemory(batch.events.count, batch.bytes.count)
+            for held in held { environment.didRefuseFromMemory(held.batch.events.count, held.batch.bytes.count) }
+        }
+        for held in held { reportLoss(held.answer) }
+    }
+}
+
+// MARK: - Reports
+
+extension Uploader {
+    /// Each kind of trouble is said once. Which answer made an end of the uploads is said also if it is known.
+    private func report(_ answer: DataPlaneAnswer, _ step: DeliveryRules.Step) {
+        switch step {
+        case .accepted: break
+        case .again, .hold:
+            environment.diagnostics.once(
+                "refused \(answer.reason)", .warn,
+                "A request was refused, and what it holds is sent in parts: \(answer.text)")
+        case .wait: report("upload \(answer.reason)", "An upload failed, its events wait", answer.text)
+        case .stop:
+            report("stop \(answer.reason)", "Uploads have stopped, all events are kept and tried once an hour", answer.text)
+        }
+    }
+
+    private func report(_ key: String, _ message: String, _ text: String) {
+        state.withLock { $0.lastError = text }
+        // One that the process's end broke off is no failure.
+        if !ProcessExit.hasBegun { environment.diagnostics.once(key, .error, "\(message): \(text)") }
+    }
+
+    /// All that is said of events that are given up here.
+    private func reportLoss(_ answer: DataPlaneAnswer) {
+        environment.diagnostics.once(
+            "lost \(answer.reason)", .error,
+            "An event was given up, which was refused alone while another was accepted: \(answer.text)")
+    }
+}
+
+extension StoredBatch {
+    var place: DeliveryRules.Place { DeliveryRules.Place(run: run, start: start) }
+}
