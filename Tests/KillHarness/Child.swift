@@ -28,8 +28,10 @@ struct Child {
             configuration: Configuration(
                 writeKey: "kill-harness", dataPlaneUrl: options.url,
                 storage: .folder(URL(fileURLWithPath: options.folder)),
-                lifecycleSource: lifecycle, transport: NumberedTransport(life: options.life),
-                application: ApplicationInfo(name: "kill-harness", version: "1.0", build: "1")))
+                lifecycleSource: lifecycle, time: options.time, transport: NumberedTransport(life: options.life),
+                application: ApplicationInfo(name: "kill-harness", version: "1.0", build: "1"),
+                // What waits while the data plane fails is not to be evicted.
+                limits: Limits(storageBytes: 2_000_000_000)))
     }
 
     /// - Returns: The exit status; not before the end of the world unless this is the last child.
@@ -37,19 +39,31 @@ struct Child {
         Self.endWithParent()
         if options.isLast {
             await analytics.flushed()
-            Self.tell(.waiting(await analytics.shutdownAndWait(timeout: .seconds(60))))
+            // A minute.
+            Self.tell(.waiting(await analytics.shutdownAndWait(timeout: .seconds(60) * HarnessTime.speed)))
             return 0
         }
         while true {
-            let last = number + Int.random(in: 0..<60, using: &random)
+            let last = number + Int.random(in: 0..<40, using: &random)
             Self.tell(.records(upTo: last))
             while number <= last {
                 disturb()
-                analytics.track(name: "Step", properties: ["number": .int(Int64(number))])
+                analytics.track(
+                    name: "Step", properties: ["number": .int(Int64(number)), "life": .int(Int64(options.life))])
                 number += 1
             }
             let result = await analytics.stored()
             if result == .stored || trustsMemory { Self.tell(.stored(upTo: last)) }
+            if random.happens(onceIn: 2) { await flush(upTo: last) }
+        }
+    }
+
+    /// Waits until everything is delivered, or can't be now.
+    private func flush(upTo last: Int) async {
+        switch await analytics.flushed() {
+        // What this process has delivered says nothing of what another one of the folder has stored before.
+        case .delivered, .nothingWaiting: if options.processes == 1 { Self.tell(.delivered(upTo: last)) }
+        case .waiting, .stopped: break
         }
     }
 

@@ -48,15 +48,28 @@ final class ChildProcess {
         return lines.compactMap { Report(line: String(decoding: $0, as: UTF8.self)) }
     }
 
+    var identifier: Int32 { process.processIdentifier }
+
     /// Ends it wherever it is. Nothing happens if it has ended already.
     func kill() {
-        if process.isRunning { signal(process.processIdentifier, SIGKILL) }
+        if process.isRunning { ChildProcess.kill(process.processIdentifier) }
     }
 
-    /// - Returns: Whether a signal ended it, and its status or the signal's number.
-    func waitForEnd() -> (isSignal: Bool, code: Int32) {
+    /// Ends a process that is known to be there.
+    static func kill(_ identifier: Int32) { signal(identifier, SIGKILL) }
+
+    /// How it ended.
+    struct End {
+        let isSignal: Bool
+        /// The status or the signal's number.
+        let code: Int32
+
+        var isKill: Bool { isSignal && code == SIGKILL }
+    }
+
+    func waitForEnd() -> End {
         process.waitUntilExit()
-        return (process.terminationReason == .uncaughtSignal, process.terminationStatus)
+        return End(isSignal: process.terminationReason == .uncaughtSignal, code: process.terminationStatus)
     }
 }
 

@@ -4,6 +4,8 @@ enum Report: Equatable {
     case records(upTo: Int)
     /// All numbers that it gave are stored up to this one.
     case stored(upTo: Int)
+    /// All numbers up to this one are delivered, and that is written down.
+    case delivered(upTo: Int)
     /// The last child has ended with so many events undelivered.
     case waiting(Int)
 
@@ -11,6 +13,7 @@ enum Report: Equatable {
         switch self {
         case .records(let number): "records \(number)\n"
         case .stored(let number): "stored \(number)\n"
+        case .delivered(let number): "delivered \(number)\n"
         case .waiting(let count): "waiting \(count)\n"
         }
     }
@@ -22,6 +25,7 @@ enum Report: Equatable {
         switch words[0] {
         case "records": self = .records(upTo: number)
         case "stored": self = .stored(upTo: number)
+        case "delivered": self = .delivered(upTo: number)
         case "waiting": self = .waiting(number)
         default: return nil
         }

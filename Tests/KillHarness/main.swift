@@ -1,9 +1,11 @@
-// Kills a process that records events, over and over, and checks that what it reported as stored arrives, once but for
-// what a kill explains, in order, with one start mark a session:
+// Kills processes that record events, over and over, against a data plane that fails in every way, and checks that what
+// they reported as stored arrives, once but for what a kill or a lost answer explains, in order, with one start mark a
+// session, and that the store's account says the same:
 //
-//     swift run -c release kill-harness [--kills N] [--seed S]
+//     swift run -c release kill-harness [--kills N] [--seed S] [--lanes N] [--processes N]
 
 import Foundation
+import Tiller
 
 guard let options = HarnessOptions(Array(CommandLine.arguments.dropFirst())) else {
     FileHandle.standardError.write(Data((HarnessOptions.usage + "\n").utf8))
@@ -13,5 +15,4 @@ if let child = options.child {
     var child = Child(child, seed: options.seed, trustsMemory: options.trustsMemory)
     exit(await child.run())
 }
-var parent = try Parent(options)
-exit(try parent.run())
+exit(try await Harness(options).run())

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 
 #if canImport(FoundationNetworking)
@@ -65,6 +66,8 @@ public struct URLSessionTransport: Transport {
             } onCancel: {
                 task.cancel()
             }
+        } catch let noAnswer as NoAnswer {
+            throw noAnswer
         } catch {
             let error = error as NSError
             throw NoAnswer(
@@ -90,6 +93,20 @@ private final class AnswerCollector: NSObject, URLSessionDataDelegate {
         newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
     ) {
         completionHandler(nil)
+    }
+
+    /// On Linux the client asks for the body once more when a connection that was kept open ends without an answer: it sends
+    /// the request again by itself. Without a body it would send the head alone, and wait for the whole time-out with a busy
+    /// core; with one it stops the process. So it is told to give up; the events are sent again in a request of their own.
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask,
+        needNewBodyStream completionHandler: @escaping @Sendable (InputStream?) -> Void
+    ) {
+        completionHandler(nil)
+        // The client calls this on the queue that a cancellation waits for.
+        DispatchQueue.global().async { task.cancel() }
+        let end = URLSessionTransport.NoAnswer(description: "the connection ended before the answer")
+        waiting.withLock { $0.removeValue(forKey: task.taskIdentifier) }?.done.resume(throwing: end)
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
