@@ -1,6 +1,7 @@
 import Testing
-import Tiller
 import TillerTesting
+
+@testable import Tiller
 
 /// The waits after failures.
 @Suite(.timeLimit(.minutes(5))) struct BackoffTests {
@@ -118,6 +119,131 @@ import TillerTesting
         #expect(bench.time.virtual.timerCount == 0)
     }
 
+    // MARK: Retry-After
+
+    @Test func b123_retryAfterIsNeverShortened() async throws {
+        let bench = DeliveryBench { $0.limits.batchBytes = 1 }
+        bench.answer { _ in .status(429, "max requests limit reached\n", ["Retry-After": "5"]) }
+        bench.track("A", "B")
+        let wait = try #require(await bench.flushed().wait)
+        #expect(wait.until == bench.time.wallMilliseconds + 5_000)
+        bench.answer { _ in .status(200, "ok") }
+        for _ in 0..<4 {
+            bench.time.virtual.advance(by: .seconds(1))
+            #expect(await bench.flushed().wait?.until == wait.until)
+            bench.lifecycle.background()
+            bench.lifecycle.foreground()
+            bench.networkCameBack()
+        }
+        #expect(bench.batches == [["A"]])
+        bench.time.virtual.advance(by: .milliseconds(999))
+        #expect(bench.batches == [["A"]])
+        bench.time.virtual.advance(by: .milliseconds(1))
+        await bench.flushed()
+        #expect(bench.batches == [["A"], ["A"], ["B"]])
+        #expect(bench.analytics.account.delivered == 2)
+    }
+
+    @Test(arguments: [
+        ("Tue, 25 Feb 2025 06:06:47 GMT", 10), ("Tuesday, 25-Feb-25 06:06:47 GMT", 10), ("Tue Feb 25 06:06:47 2025", 10),
+        ("Wed, 26 Feb 2025 06:06:47 GMT", 3_600), ("999999", 3_600),
+    ])
+    func retryAfterMayBeADateAndIsAnHourAtMost(_ value: String, _ seconds: Int) async {
+        let bench = DeliveryBench()
+        bench.answer { _ in .status(503, "", ["retry-after": value]) }
+        bench.track("A")
+        bench.analytics.flush()
+        #expect(await bench.failure(1) == .seconds(seconds))
+    }
+
+    @Test(arguments: ["0", "-5", "soon", "Tue, 25 Feb 2025 06:06:36 GMT"])
+    func retryAfterThatSaysNothingIsABackoff(_ value: String) async {
+        let bench = DeliveryBench()
+        bench.answer { _ in .status(503, "", ["Retry-After": value]) }
+        bench.track("A")
+        bench.analytics.flush()
+        #expect(await bench.failure(1) <= .seconds(1))
+        await bench.flushed()
+        #expect(bench.transport.stub.requests.count == 2)
+    }
+
+    @Test func shutdownLeavesAServerAloneThatWantsToBe() async {
+        let bench = DeliveryBench()
+        bench.answer { _ in .status(429, "", ["Retry-After": "60"]) }
+        bench.track("A")
+        #expect(await bench.flushed().wait != nil)
+        #expect(await bench.analytics.shutdownAndWait() == 1)
+        #expect(bench.transport.stub.requests.count == 1)
+        #expect(bench.time.virtual.timerCount == 0)
+    }
+
+    // MARK: The network
+
+    @Test func b127_aNetworkThatComesBackEndsAWait() async {
+        let bench = DeliveryBench(answer: .failure(StubTransport.NoAnswer())) { $0.identifiers = .seeded(3) }
+        bench.track("A")
+        bench.analytics.flush()
+        for number in 1...9 { bench.time.virtual.advance(by: await bench.failure(number)) }
+        _ = await bench.failure(10)
+        bench.transport.stub.answerAlways(.status(200))
+        bench.networkCameBack()
+        await bench.requests(11)
+        await bench.flushed()
+        #expect(bench.analytics.account.delivered == 1)
+        #expect(bench.time.virtual.timerCount == 0)
+    }
+
+    /// A hub that two uploaders listen to, and nobody before or after they need it.
+    @Test func b130_twoInstancesHearOfTheNetwork() async {
+        let hub = NetworkHub()
+        let time = VirtualTime()
+        let transport = StubTransport(.failure(StubTransport.NoAnswer()))
+        let uploaders = (0..<2).map { _ in
+            Uploader.overMemory(.test(time: time, transport: transport), network: hub.observe)
+        }
+        for (uploader, store) in uploaders {
+            #expect(hub.count == 0 || uploader !== uploaders[0].0)
+            store.append(1)
+            #expect(await uploader.flushedResult().wait != nil)
+        }
+        #expect(hub.count == 2)
+        // The present state, and one like it, are no news.
+        hub.tell(isConnected: true)
+        hub.tell(isConnected: true)
+        hub.tell(isConnected: false)
+        #expect(transport.requests.count == 2)
+        transport.answerAlways(.status(200))
+        hub.tell(isConnected: true)
+        for (uploader, store) in uploaders {
+            _ = await uploader.flushedResult()
+            #expect(store.counts.waiting == 0)
+        }
+        #expect(transport.requests.count == 4)
+        #expect(hub.count == 0)
+        #expect(time.timerCount == 0)
+    }
+
+    @Test func theNetworkIsNotWatchedForAServersFaults() async {
+        let hub = NetworkHub()
+        let (uploader, store) = Uploader.overMemory(.test(transport: StubTransport(.status(503))), network: hub.observe)
+        store.append(1)
+        #expect(await uploader.flushedResult().wait != nil)
+        #expect(hub.count == 0)
+    }
+
+    @Test func theEndEndsTheWatching() async {
+        let hub = NetworkHub()
+        let transport = StubTransport(.failure(StubTransport.NoAnswer()))
+        let (uploader, store) = Uploader.overMemory(.test(transport: transport), network: hub.observe)
+        store.append(1)
+        #expect(await uploader.flushedResult().wait != nil)
+        #expect(hub.count == 1)
+        uploader.close()
+        #expect(hub.count == 0)
+    }
+
+    // MARK: Clocks
+
     @Test func settingTheWallClockChangesNoWait() async {
         let bench = DeliveryBench(answer: .status(500))
         bench.track("A")
@@ -163,5 +289,36 @@ private struct EagerTime: TimeSource {
     func schedule(after delay: Duration, _ action: @escaping @Sendable () -> Void) -> CancellationToken {
         action()
         return CancellationToken {}
+    }
+}
+
+/// A network that a test switches on and off.
+private final class NetworkHub: Sendable {
+    private let handlers = Locked<[Int: @Sendable (SystemContext.Network) -> Void]>([:])
+    private let lastId = Locked(0)
+
+    var count: Int { handlers.withLock { $0.count } }
+
+    func observe(_ handler: @escaping @Sendable (SystemContext.Network) -> Void) -> CancellationToken? {
+        let id = lastId.withLock { id in
+            id += 1
+            return id
+        }
+        handlers.withLock { $0[id] = handler }
+        return CancellationToken { [weak self] in self?.handlers.withLock { $0[id] = nil } }
+    }
+
+    func tell(isConnected: Bool) {
+        for handler in handlers.withLock({ Array($0.values) }) {
+            handler(SystemContext.Network(wifi: false, cellular: isConnected))
+        }
+    }
+}
+
+extension Uploader {
+    /// Flushes, and waits until that has an end.
+    fileprivate func flushedResult() async -> FlushResult {
+        flush()
+        return await withCheckedContinuation { done in whenFlushed(settledBefore: 0) { done.resume(returning: $0) } }
     }
 }

@@ -39,6 +39,25 @@ final class DeliveryBench: Sendable {
     /// Waits until so many requests were posted.
     func requests(_ count: Int) async { await transport.stub.requests(count: count) }
 
+    /// What becomes of every request: of the names of its events, say.
+    func answer(_ answer: @escaping @Sendable (TransportRequest) throws -> TransportResponse) {
+        transport.answer(answer)
+    }
+
+    /// Waits until a flush has an end.
+    @discardableResult func flushed() async -> FlushResult { await analytics.flushed() }
+
+    /// Lets time pass while every attempt fails: each one has its end before the next begins.
+    func pass(_ duration: Duration) async {
+        let end = time.virtual.now + duration
+        while true {
+            let count = time.delays.count
+            guard time.virtual.runNextTimer(upTo: end) else { break }
+            _ = await time.timer(count + 1)
+        }
+        time.virtual.advance(to: end)
+    }
+
     /// Waits until the next upload has failed, and its wait has begun.
     ///
     /// - Returns: How long that is.
@@ -92,10 +111,15 @@ final class WatchedTime: TimeSource {
 
 /// A stub that tells how many requests were under way at once.
 final class WatchedTransport: Transport {
+    typealias Answer = @Sendable (TransportRequest) throws -> TransportResponse
+
     let stub: StubTransport
     private let counts = Locked((now: 0, most: 0))
+    private let answer = Locked<Answer?>(nil)
 
     init(_ answer: StubTransport.Answer) { stub = StubTransport(answer) }
+
+    func answer(_ answer: @escaping Answer) { self.answer.withLock { $0 = answer } }
 
     var mostAtOnce: Int { counts.withLock { $0.most } }
 
@@ -105,7 +129,15 @@ final class WatchedTransport: Transport {
             counts.most = max(counts.most, counts.now)
         }
         defer { counts.withLock { $0.now -= 1 } }
-        return try await stub.post(request)
+        let response = try await stub.post(request)
+        return try answer.withLock { $0 }?(request) ?? response
+    }
+}
+
+extension TransportResponse {
+    /// An answer with a text.
+    static func status(_ status: Int, _ text: String = "", _ headers: [String: String] = [:]) -> TransportResponse {
+        TransportResponse(status: status, headers: headers, body: Array(text.utf8))
     }
 }
 
@@ -121,4 +153,12 @@ extension FlushResult {
     }
 
     var isStopped: Bool { if case .stopped = self { true } else { false } }
+
+    /// Why something waits.
+    var reason: String? {
+        switch self {
+        case .waiting(_, let reason), .stopped(let reason): reason
+        case .delivered, .nothingWaiting: nil
+        }
+    }
 }

@@ -187,7 +187,7 @@ import TillerTesting
 
     @Test(arguments: [true, false]) func nothingIsLostOverFailuresOfEveryKind(_ fails: Bool) async {
         let bench = DeliveryBench([CountFlushPolicy(flushAt: 1)]) { $0.limits.batchBytes = 1 }
-        let statuses = [301, 400, 401, 404, 413, 429, 500, 502, 503, 199]
+        let statuses = [301, 401, 404, 429, 500, 502, 503, 199, 403, 408]
         for status in statuses {
             bench.transport.stub.answerNext(fails ? .failure(StubTransport.NoAnswer()) : .status(status))
         }
@@ -244,14 +244,18 @@ extension TransportRequest {
 
 extension Uploader {
     /// A store in memory that counts nothing.
-    static func overMemory(_ configuration: Configuration) -> (Uploader, MemoryEventStore) {
+    static func overMemory(
+        _ configuration: Configuration, network: @escaping NetworkObservation = { _ in nil },
+        didChange: @escaping @Sendable () -> Void = {}
+    ) -> (Uploader, MemoryEventStore) {
         let diagnostics = Diagnostics(logger: RecordingLogger(), level: .none)
         let store = MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
         let environment = DataPlaneEnvironment(
             diagnostics: diagnostics, instance: ObjectIdentifier(store), installationId: "installation", store: store,
             isFree: .reached, onExecutor: { $0() }, didDeliverFromMemory: { _, _ in },
-            didRefuseFromMemory: { _, _ in }, didChangeDelivery: {})
-        let uploader = Uploader(configuration: configuration, environment: environment)
+            didRefuseFromMemory: { _, _ in }, didChangeDelivery: didChange)
+        let uploader = Uploader(
+            configuration: configuration, environment: environment, observeNetwork: network)
         uploader.begin(inForeground: false)
         return (uploader, store)
     }
