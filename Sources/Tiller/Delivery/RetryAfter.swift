@@ -45,7 +45,9 @@ enum HTTPDate {
     private static func moment(
         _ year: String, _ month: String, _ day: String, _ time: String, _ now: Int64
     ) -> Int64? {
-        let clock = time.split(separator: ":", omittingEmptySubsequences: false).map { number(String($0), digits: 2...2) }
+        let clock = time.split(separator: ":", omittingEmptySubsequences: false).map {
+            number(String($0), digits: 2...2)
+        }
         guard let month = months.firstIndex(of: month), let day = number(day, digits: 1...2), (1...31).contains(day),
             clock.count == 3, let hour = clock[0], let minute = clock[1], let second = clock[2],
             hour < 24, minute < 60, second <= 60

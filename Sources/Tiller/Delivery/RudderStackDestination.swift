@@ -46,8 +46,8 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
     private let configuration: Configuration
     /// From the moment at which it took its place in an instance to its last upload there.
     private let uploader = Locked<Uploader?>(nil)
-    /// The notice may come before the place in the pipeline.
-    private let isInForeground = Locked(false)
+    /// A notice may come before the place in the pipeline.
+    private let notice = Locked((isInForeground: false, isLeaving: false))
 
     /// The destination that a configuration describes.
     ///
@@ -67,13 +67,16 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
     /// Background and end ask for an upload, and wait for nothing.
     public func handle(_ event: LifecycleEvent, in analytics: Analytics) {
         // An instance that it is not used by, because another one has it, has no say.
-        let (uploader, known) = uploader.withLock { ($0, $0?.instance) }
+        let known = uploader.withLock { $0?.instance }
         guard known == nil || known == ObjectIdentifier(analytics.engine) else { return }
+        // Noted before the uploader is asked for: the place is taken before or after both.
         switch event {
         case .foreground:
-            isInForeground.withLock { $0 = true }
-            uploader?.comeToForeground()
-        case .background, .terminate: uploader?.leaveForeground()
+            notice.withLock { $0 = (true, false) }
+            uploader.withLock { $0 }?.comeToForeground()
+        case .background, .terminate:
+            notice.withLock { $0.isLeaving = true }
+            uploader.withLock { $0 }?.leaveForeground()
         }
     }
 
@@ -95,7 +98,11 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
             // It holds what belongs to the instance.
             self?.uploader.withLock { if $0 === new { $0 = nil } }
         }
-        new.begin(inForeground: isInForeground.withLock { $0 })
+        let (isInForeground, isLeaving) = notice.withLock { notice in
+            defer { notice.isLeaving = false }
+            return notice
+        }
+        new.begin(inForeground: isInForeground, isLeaving: isLeaving)
         return new
     }
 }

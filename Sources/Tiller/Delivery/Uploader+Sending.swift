@@ -196,6 +196,12 @@ extension Uploader {
 
     private func didDeliver(_ batch: StoredBatch, givingUp held: [Held]) {
         unwatchNetwork()
+        // Who waits for the store to have got rid of the events finds all of this done.
+        for held in held { reportLoss(held.answer) }
+        if !store.isDurable {
+            environment.didDeliverFromMemory(batch.events.count, batch.bytes.count)
+            for held in held { environment.didRefuseFromMemory(held.batch.events.count, held.batch.bytes.count) }
+        }
         do {
             try store.acknowledge(
                 held.map { SettledBatch(batch: $0.batch, outcome: .refused) }
@@ -205,11 +211,6 @@ extension Uploader {
                 "acknowledge", .error,
                 "What was delivered could not be written down; the next process may send it again", error)
         }
-        if !store.isDurable {
-            environment.didDeliverFromMemory(batch.events.count, batch.bytes.count)
-            for held in held { environment.didRefuseFromMemory(held.batch.events.count, held.batch.bytes.count) }
-        }
-        for held in held { reportLoss(held.answer) }
     }
 }
 
@@ -226,7 +227,9 @@ extension Uploader {
                 "A request was refused, and what it holds is sent in parts: \(answer.text)")
         case .wait: report("upload \(answer.reason)", "An upload failed, its events wait", answer.text)
         case .stop:
-            report("stop \(answer.reason)", "Uploads have stopped, all events are kept and tried once an hour", answer.text)
+            report(
+                "stop \(answer.reason)", "Uploads have stopped, all events are kept and tried once an hour", answer.text
+            )
         }
     }
 

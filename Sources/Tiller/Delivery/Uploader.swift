@@ -117,12 +117,13 @@ final class Uploader: Uploads {
     /// The destination may take its place in another instance.
     var isClosing: Bool { state.withLock { $0.isClosing } }
 
-    func begin(inForeground: Bool) {
+    func begin(inForeground: Bool, isLeaving: Bool = false) {
         state.withLock { state in
             let counts = store.counts
             state.hasBacklog = counts.waiting > 0
             state.flushed = counts.settled
             state.isInForeground = inForeground
+            state.isLeaving = isLeaving && !policies.isEmpty
         }
         if endpoint == nil {
             environment.diagnostics.error(

@@ -145,7 +145,8 @@ import TillerTesting
     }
 
     @Test(arguments: [
-        ("Tue, 25 Feb 2025 06:06:47 GMT", 10), ("Tuesday, 25-Feb-25 06:06:47 GMT", 10), ("Tue Feb 25 06:06:47 2025", 10),
+        ("Tue, 25 Feb 2025 06:06:47 GMT", 10), ("Tuesday, 25-Feb-25 06:06:47 GMT", 10),
+        ("Tue Feb 25 06:06:47 2025", 10),
         ("Wed, 26 Feb 2025 06:06:47 GMT", 3_600), ("999999", 3_600),
     ])
     func retryAfterMayBeADateAndIsAnHourAtMost(_ value: String, _ seconds: Int) async {

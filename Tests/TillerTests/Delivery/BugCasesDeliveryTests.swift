@@ -42,9 +42,10 @@ import TillerTesting
         }
     }
 
-    @Test(arguments: [
-        200, 202, 204, 301, 304, 400, 401, 403, 404, 408, 410, 413, 422, 425, 429, 500, 501, 502, 503, 504, 599, 0,
-    ], RefusedEventsTests.Kind.allCases)
+    @Test(
+        arguments: [
+            200, 202, 204, 301, 304, 400, 401, 403, 404, 408, 410, 413, 422, 425, 429, 500, 501, 502, 503, 504, 599, 0,
+        ], RefusedEventsTests.Kind.allCases)
     func b131_theClassesAreTheSameOverEveryStore(_ status: Int, _ kind: RefusedEventsTests.Kind) async {
         let bench = DeliveryBench { if kind == .disk { $0.storage = .folder(folder.url) } }
         bench.answer { _ in .status(status) }
@@ -177,6 +178,7 @@ import TillerTesting
     @Test(arguments: [true, false]) func aNoticeOfTheEndAsksForOneUpload(_ terminates: Bool) async {
         let bench = DeliveryBench([CountFlushPolicy(flushAt: 100)])
         bench.track("A")
+        await bench.analytics.stored()
         if terminates { bench.lifecycle.terminate() } else { bench.lifecycle.background() }
         await bench.requests(1)
         bench.track("B")
@@ -186,6 +188,17 @@ import TillerTesting
         await bench.analytics.stored()
         #expect(bench.batches == [["A"], ["B"]])
         bench.lifecycle.foreground()
+    }
+
+    /// The notice may come before the destination has its place.
+    @Test func aNoticeRightAfterTheStartCountsToo() async {
+        for _ in 0..<20 {
+            let bench = DeliveryBench([CountFlushPolicy(flushAt: 100)])
+            bench.track("A")
+            bench.lifecycle.background()
+            await bench.requests(1)
+            #expect(bench.batches == [["A"]])
+        }
     }
 
     @Test func theBackgroundEndsNoWait() async {

@@ -35,7 +35,9 @@ import TillerTesting
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    @Test(arguments: [-86_400, -3_600, 3_600, 31_536_000]) func aStepWithinAProcessMovesNothing(_ step: Int) async throws {
+    @Test(arguments: [-86_400, -3_600, 3_600, 31_536_000]) func aStepWithinAProcessMovesNothing(_ step: Int)
+        async throws
+    {
         let analytics = process()
         analytics.track(name: "A")
         time.setWallClock(by: .seconds(step))

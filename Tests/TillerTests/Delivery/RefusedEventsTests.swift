@@ -24,7 +24,9 @@ import TillerTesting
     }
 
     /// A server that refuses every request with one of these events.
-    private func refusing(_ names: Set<String>, _ status: Int = 400) -> @Sendable (TransportRequest) -> TransportResponse {
+    private func refusing(_ names: Set<String>, _ status: Int = 400)
+        -> @Sendable (TransportRequest) -> TransportResponse
+    {
         { request in
             names.isDisjoint(with: request.events.names) ? .status(200, "ok") : .status(status, "invalid json\n")
         }

@@ -46,11 +46,12 @@ import Testing
         #expect(unreadable == .seconds(1))
     }
 
-    @Test(arguments: [
-        ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Fri, 31 Dec 1999 23:59:60 GMT", 946_684_800_000),
-        ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400_000), ("Wed, 31 Dec 1969 23:59:59 GMT", -1_000),
-        ("Tue, 25 Feb 2025 06:06:37 GMT", 1_740_463_597_000),
-    ] as [(String, Int64)])
+    @Test(
+        arguments: [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Fri, 31 Dec 1999 23:59:60 GMT", 946_684_800_000),
+            ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400_000), ("Wed, 31 Dec 1969 23:59:59 GMT", -1_000),
+            ("Tue, 25 Feb 2025 06:06:37 GMT", 1_740_463_597_000),
+        ] as [(String, Int64)])
     func datesAreThoseOfTheCalendar(_ date: String, _ milliseconds: Int64) {
         #expect(HTTPDate.milliseconds(date, near: 0) == milliseconds)
     }
