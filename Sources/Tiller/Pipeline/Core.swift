@@ -259,12 +259,13 @@ extension Core {
     }
 
     /// Events were written to the disk.
-    mutating func didStore(count: Int, bytes: Int) {
+    ///
+    /// - Parameter correction: From now on what the store has taken costs so much more.
+    mutating func didStore(count: Int, bytes: Int, correction: Int) {
+        memory.correct(by: correction)
         memory.release(count: count, bytes: bytes)
         account.stored += count
     }
-
-    mutating func correctMemory(by bytes: Int) { memory.correct(by: bytes) }
 
     mutating func countDrops(_ count: Int, by destination: String) {
         account.droppedByDestination[destination, default: 0] += count

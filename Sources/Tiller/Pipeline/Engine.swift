@@ -11,7 +11,7 @@ final class Engine: Sendable {
     private let pipeline: Pipeline
     private let executor = DispatchQueue(label: "tiller.pipeline")
     private static let executorKey = DispatchSpecificKey<ObjectIdentifier>()
-    private let store: any EventStore
+    private let store: OverflowingStore
     private let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
     private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
@@ -38,6 +38,9 @@ final class Engine: Sendable {
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
         pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
         hub = LifecycleHub()
+        store.whenGone { [core] count, bytes, outcome in
+            core.withLock { $0.release(count: count, bytes: bytes, as: outcome == .refused ? .refused : nil) }
+        }
         let token = ProcessExit.register { [weak self] done in
             if let self { self.whenPassed(done) } else { done() }
         } isLate: { [weak self] in
@@ -103,7 +106,8 @@ extension Engine {
         let backlog = store.backlog
         let delivery = pipeline.lastUploads?.delivery ?? DeliveryProgress()
         return Analytics.Status(
-            account: account, delivery: delivery.activity, lastError: delivery.lastError, waitingBytes: backlog.bytes, oldestWaiting: backlog.oldest)
+            account: account, delivery: delivery.activity, lastError: delivery.lastError, waitingBytes: backlog.bytes,
+            oldestWaiting: backlog.oldest)
     }
 
     /// Something of the status has changed.
@@ -309,8 +313,9 @@ extension Engine {
     /// A plugin's removal has passed the road.
     func letGo(of plugin: any Plugin) { _ = core.withLock { $0.letGo(of: plugin) } }
 
-    func didStore(count: Int, bytes: Int) {
-        if count > 0 { core.withLock { $0.didStore(count: count, bytes: bytes) } }
+    func didStore(count: Int, bytes: Int, correction: Int) {
+        if count == 0, correction == 0 { return }
+        core.withLock { $0.didStore(count: count, bytes: bytes, correction: correction) }
     }
 
     /// A destination's queue was full: its oldest events are gone.
@@ -318,10 +323,6 @@ extension Engine {
         countDrops(count, by: destination)
         let reason = "the queue of \(destination) was full"
         diagnostics.loss(count, reason) { "Events of a destination were dropped: \(reason)" }
-    }
-
-    func correctMemory(by bytes: Int) {
-        if bytes != 0 { core.withLock { $0.correctMemory(by: bytes) } }
     }
 
     func release(count: Int, bytes: Int, as reason: Account.Reason?) {
@@ -360,6 +361,11 @@ extension Engine {
     /// The last upload is over: what was kept in memory only is lost.
     func finish() {
         exitToken.withLock { $0.take() }?.cancel()
+        let rest = store.giveUp()
+        if rest.count > 0 {
+            diagnostics.error("\(rest.count) events could be neither stored nor delivered before the shutdown")
+            core.withLock { $0.release(count: rest.count, bytes: rest.bytes, as: .notStored) }
+        }
         let waiting = store.counts.waiting
         if waiting > 0, !store.isDurable {
             diagnostics.error("\(waiting) events were not delivered before the shutdown")
@@ -375,15 +381,15 @@ extension Engine {
     var undeliveredCount: Int {
         let account = account
         let lost = account.dropped[.undelivered, default: 0] + account.dropped[.notStored, default: 0]
-        // In a store in memory they are in memory.
         let counts = store.counts
-        return account.inMemory + lost + counts.lost + (store.isDurable ? counts.waiting : 0)
+        // In a store in memory, and before a full disk, they are in memory.
+        return account.inMemory + lost + counts.lost + (store.isDurable ? counts.waiting - store.unwrittenCount : 0)
     }
 
     func writeAgain() { pipeline.writeAgain(self) }
 
-    /// Whether everything that has passed the pipeline is on the disk.
-    var isStored: Bool { store.isDurable && pipeline.hasStoredAll }
+    /// Whether everything that has passed the pipeline is on the disk, but for what was delivered without it.
+    var isStored: Bool { store.hasStoredAll }
 
     /// What the store has got rid of, and how, since it was opened.
     var storeCounts: EventCounts { store.counts }
@@ -395,15 +401,8 @@ extension Engine {
         guard let uploads = pipeline.lastUploads else { return resume(.nothingWaiting) }
         uploads.whenFlushed(settledBefore: before.settled) { [self] result in
             let lost = store.counts.lost - before.lost
-            switch result {
-            case .delivered where lost > 0:
-                resume(.stopped(reason: "\(lost) stored events were given up or damaged; the others are delivered"))
-            case .delivered, .nothingWaiting:
-                if closed.isReached || pipeline.hasStoredAll { return resume(result) }
-                let until = time.wallMilliseconds.addingClamped(StoreWriter.timeBetweenTries.wholeMilliseconds)
-                resume(.waiting(until: until, reason: "events can't be stored"))
-            case .waiting, .stopped: resume(result)
-            }
+            guard result == .delivered, lost > 0 else { return resume(result) }
+            resume(.stopped(reason: "\(lost) stored events were given up or damaged; the others are delivered"))
         }
     }
 }

@@ -13,11 +13,11 @@ final class Pipeline: Sendable {
     /// What has or had the data plane's place, and may use the store yet: each waits for the one before it.
     private let uploads = Locked<[any Uploads]>([])
     private let limits: Limits
-    private let store: any EventStore
+    private let store: OverflowingStore
     private let writer: StoreWriter
     private let diagnostics: Diagnostics
 
-    init(limits: Limits, store: any EventStore, diagnostics: Diagnostics) {
+    init(limits: Limits, store: OverflowingStore, diagnostics: Diagnostics) {
         self.limits = limits
         self.store = store
         writer = StoreWriter(store, diagnostics)
@@ -259,13 +259,8 @@ extension Pipeline {
     /// Of the data plane that was attached last; they may go on after the pipeline's end.
     var lastUploads: (any Uploads)? { uploads.withLock { $0.last } }
 
-    /// Whether everything that passed is in the store.
-    var hasStoredAll: Bool { writer.hasStoredAll }
-
-    /// What the store did not take is tried again; the executor's.
-    func writeAgain(_ engine: Engine) {
-        if writer.writeAgain(for: engine) { dataPlane.withLock { $0 }?.uploads.didStoreChunk() }
-    }
+    /// What the store has not written is tried again; the executor's.
+    func writeAgain(_ engine: Engine) { writer.writeAgain(for: engine) }
 
     private func handToRunners(_ items: [Chunk.Item]) {
         let runners = runners.withLock { $0 }

@@ -1,93 +1,59 @@
-/// Brings what leaves the pipeline into the store, and keeps what the store does not take, because the disk is full for
-/// instance: there it counts against the bound of memory, and it is tried again with the next chunk and every few seconds.
+/// Brings what leaves the pipeline into the store. What the store's disk does not take, because it is full for instance,
+/// waits in the store's memory and counts against the bound of memory; it is tried again with the next chunk and every few
+/// seconds.
 ///
-/// Called on the pipeline's executor; its state is behind a lock so that it can be asked from elsewhere.
+/// Called on the pipeline's executor.
 final class StoreWriter: Sendable {
-    /// Records in order, and what the events among them cost in memory.
+    /// Records in order, and what the events among them cost in memory so far.
     struct Batch: Sendable {
         fileprivate var records: [StoreRecord] = []
-        fileprivate var costs: [Int] = []
+        fileprivate var cost = 0
+        /// What they cost from now on: what they are.
+        fileprivate var bytes = 0
     }
 
-    private struct State: Sendable {
-        var unwritten = Batch()
-        /// When it is tried again.
-        var timer: CancellationToken?
-        /// The end has come, and the store still did not take it.
-        var hasGivenUp = false
-    }
+    private static let timeBetweenTries = Duration.seconds(5)
 
-    static let timeBetweenTries = Duration.seconds(5)
-
-    private let store: any EventStore
+    private let store: OverflowingStore
     private let diagnostics: Diagnostics
-    private let state = Locked(State())
+    /// When it is tried again.
+    private let timer = Locked<CancellationToken?>(nil)
 
-    init(_ store: any EventStore, _ diagnostics: Diagnostics) {
+    init(_ store: OverflowingStore, _ diagnostics: Diagnostics) {
         self.store = store
         self.diagnostics = diagnostics
     }
 
-    /// Whether it keeps nothing, and has given up nothing.
-    var hasStoredAll: Bool { state.withLock { $0.unwritten.records.isEmpty && !$0.hasGivenUp } }
-
     /// Stores what waits to be stored, then the new: state in one record with the event that it belongs to.
     func write(_ batch: inout Batch, for engine: Engine) {
-        let all = state.withLock { state in
-            state.unwritten.append(batch)
-            return state.unwritten
-        }
+        let new = batch
         batch = Batch()
-        guard !all.records.isEmpty else { return }
-        let (stored, failure) = store.append(all.records)
-        let events = all.records.prefix(stored).count { $0.event != nil }
-        state.withLock { state in
-            state.unwritten.records.removeFirst(stored)
-            state.unwritten.costs.removeFirst(events)
-        }
-        let cost = all.costs.prefix(events).reduce(0, +)
-        if store.isDurable {
-            engine.didStore(count: events, bytes: cost)
-        } else {
-            // From now on they cost what they are.
-            let bytes = all.records.prefix(stored).reduce(0) { $0 + ($1.event?.bytes.count ?? 0) }
-            engine.correctMemory(by: bytes - cost)
-        }
-        guard let failure else { return }
+        if new.records.isEmpty, store.hasStoredAll || !store.isDurable { return }
+        let taken = store.take(new.records)
+        engine.didStore(count: taken.storedCount, bytes: taken.storedBytes, correction: new.bytes - new.cost)
+        guard let failure = taken.failure else { return }
         diagnostics.once("store", .error, "Events and state can't be stored; they wait in memory", failure)
         startTimer(engine)
     }
 
-    /// - Returns: Whether events were stored.
-    func writeAgain(for engine: Engine) -> Bool {
-        state.withLock { $0.timer = nil }
-        let before = store.counts.appended
+    func writeAgain(for engine: Engine) {
+        _ = timer.withLock { $0.take() }
         var nothingNew = Batch()
         write(&nothingNew, for: engine)
-        return store.counts.appended > before
     }
 
     private func startTimer(_ engine: Engine) {
-        guard state.withLock({ $0.timer == nil }) else { return }
-        let timer = engine.configuration.time.schedule(after: Self.timeBetweenTries) { [weak engine] in
+        guard timer.withLock({ $0 == nil }) else { return }
+        let token = engine.configuration.time.schedule(after: Self.timeBetweenTries) { [weak engine] in
             engine?.whenPassed { [weak engine] in engine?.writeAgain() }
         }
-        state.withLock { $0.timer = timer }
+        timer.withLock { $0 = token }
     }
 
-    /// What is still not stored at the end is given up.
+    /// The last try at the disk; the data plane gets what still waits.
     func end(_ engine: Engine) {
-        var nothingNew = Batch()
-        write(&nothingNew, for: engine)
-        let (rest, timer) = state.withLock { state in
-            defer { state.unwritten = Batch() }
-            state.hasGivenUp = !state.unwritten.records.isEmpty
-            return (state.unwritten, state.timer.take())
-        }
-        timer?.cancel()
-        guard !rest.records.isEmpty else { return }
-        diagnostics.error("\(rest.costs.count) events could not be stored before the shutdown")
-        engine.release(count: rest.costs.count, bytes: rest.costs.reduce(0, +), as: .notStored)
+        writeAgain(for: engine)
+        timer.withLock { $0.take() }?.cancel()
     }
 }
 
@@ -99,7 +65,8 @@ extension StoreWriter.Batch {
         let content = StoreRecord.Content(
             bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment)
         records.append(StoreRecord(event: content, changes: changes))
-        costs.append(cost)
+        self.cost += cost
+        bytes += encoded.bytes.count
     }
 
     /// State without an event; neighbouring state is one record.
@@ -110,16 +77,5 @@ extension StoreWriter.Batch {
         } else {
             records.append(StoreRecord(event: nil, changes: changes))
         }
-    }
-
-    fileprivate mutating func append(_ batch: StoreWriter.Batch) {
-        var records = batch.records[...]
-        // So that what can't be stored grows by events only, which are bounded.
-        if let first = records.first, first.event == nil {
-            addState(first.changes)
-            records = records.dropFirst()
-        }
-        self.records += records
-        costs += batch.costs
     }
 }

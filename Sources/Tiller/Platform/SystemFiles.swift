@@ -197,6 +197,12 @@ package struct SystemFiles: FileSystem {
         return Appender(path: path, descriptor: descriptor)
     }
 
+    /// What can't be found out is no reason to begin anew.
+    private static func hasName(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) != 0 || status.st_nlink > 0
+    }
+
     private static func release(_ descriptor: Int32) { _ = close(descriptor) }
 
     /// Here because a method of the same name hides the system's.
@@ -227,6 +233,8 @@ extension SystemFiles {
         let path: String
         let descriptor: Int32
 
+        var hasName: Bool { SystemFiles.hasName(descriptor) }
+
         func append(_ bytes: ArraySlice<UInt8>) throws { try SystemFiles.write(bytes, to: descriptor, path) }
 
         func truncate(to size: Int) throws {
@@ -243,11 +251,21 @@ extension SystemFiles {
     private struct Lock: FileLock {
         let descriptor: Int32
 
+        var hasName: Bool { SystemFiles.hasName(descriptor) }
+
         /// Closing alone would not do while a child process that was just forked has the descriptor too.
         func unlock() {
             _ = flock(descriptor, LOCK_UN)
             release(descriptor)
         }
+    }
+}
+
+extension FileFailure {
+    /// Whether it would have succeeded on a disk with more room.
+    var isNoSpace: Bool {
+        guard case .system(_, _, let code) = self else { return false }
+        return code == ENOSPC || code == EDQUOT
     }
 }
 

@@ -2,38 +2,48 @@ import Foundation
 
 extension Configuration {
     /// The store that the configuration asks for; memory, with an error, where it can't be had.
-    func makeStore(_ diagnostics: Diagnostics) -> any EventStore {
+    func makeStore(_ diagnostics: Diagnostics) -> OverflowingStore {
         switch storage {
-        case .memory: return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
+        case .memory: return inMemory(MemoryStateStore(), diagnostics)
         case .custom(let store):
-            return store as? any EventStore ?? MemoryEventStore(state: store, diagnostics: diagnostics)
+            if let store = store as? any EventStore { return OverflowingStore(store) }
+            return inMemory(store, diagnostics)
         case .folder(let url): return openStore(below: url.path, diagnostics)
         case .automatic:
             guard let base = StorageLocation.automatic() else {
                 diagnostics.error(
                     "No folder to store in was found (HOME is not set): what is not delivered ends with the process")
-                return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
+                return inMemory(MemoryStateStore(), diagnostics)
             }
             return openStore(below: base, diagnostics)
         }
     }
 
+    private func inMemory(
+        _ state: any StateStore, _ diagnostics: Diagnostics, messages: DeferringLogger? = nil
+    ) -> OverflowingStore {
+        OverflowingStore(MemoryEventStore(state: state, diagnostics: diagnostics), messages: messages)
+    }
+
     /// One folder per write key, of which only the hash is written, and instance name.
-    private func openStore(below base: String, _ diagnostics: Diagnostics) -> any EventStore {
+    private func openStore(below base: String, _ diagnostics: Diagnostics) -> OverflowingStore {
         let name = instanceName.unicodeScalars.map { scalar in
             CharacterSet.alphanumerics.contains(scalar) && scalar.isASCII ? String(scalar) : "_"
         }.joined()
         // Names that differ only in what a folder can't have differ in the hash.
         let hash = SHA256.hex(of: writeKey + "\u{0}" + instanceName).prefix(16)
         let folder = base + "/" + hash + "-" + name.prefix(64)
+        let (deferring, messages) = diagnostics.deferring()
+        defer { messages.deliver() }
         do {
             let log = try EventLog(
-                folder: folder, on: fileSystem, limits: limits, boot: time.bootHash, diagnostics: diagnostics)
+                folder: folder, on: fileSystem, limits: limits, boot: time.bootHash, diagnostics: deferring)
             // A guest reads what is remembered, and keeps its events to itself.
-            return log.isOwned ? log : MemoryEventStore(state: log, diagnostics: diagnostics)
+            return log.isOwned
+                ? OverflowingStore(log, messages: messages) : inMemory(log, diagnostics, messages: messages)
         } catch {
-            diagnostics.error("Nothing can be stored; everything is kept in memory", error)
-            return MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
+            deferring.error("Nothing can be stored; everything is kept in memory", error)
+            return inMemory(MemoryStateStore(), diagnostics)
         }
     }
 }

@@ -143,6 +143,7 @@ extension EventLog {
     }
 
     func acknowledge(_ run: LogIndex.Run, _ reader: inout Reader) throws {
+        guard ownership.isInPlace else { throw Removed() }
         var slots =
             reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number), on: disk)
         try slots.write([run.position] + run.sums.values + [0])
@@ -150,7 +151,7 @@ extension EventLog {
     }
 
     /// Removes what is finished, after a checkpoint where it needs one.
-    private func tidy() {
+    func tidy() {
         let (isFinished, needsCheckpoint) = known.withLock { known in
             let waits = !known.index.finishedSegments(covered: false).isEmpty
             let isFinished = !known.index.finishedSegments(covered: true).isEmpty || known.index.runToFold != nil
@@ -166,6 +167,7 @@ extension EventLog {
     /// Removes closed segments that hold nothing any more, and runs that are over. First acknowledge, then remove, and on
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
+        guard ownership.isInPlace else { return }
         do {
             let removable = known.withLock { $0.index.removableSegments }
             for run in Set(removable.map(\.run)) { try secureAcknowledgement(of: run, &reader) }

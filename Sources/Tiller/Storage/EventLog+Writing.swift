@@ -6,6 +6,16 @@ extension EventLog {
         var description: String { "the store was closed" }
     }
 
+    /// Nobody is kept out of the folder any more, so that nothing may be written there but a new lock.
+    struct Removed: Error, CustomStringConvertible {
+        var description: String { "the folder was removed" }
+    }
+
+    /// Another instance was faster.
+    struct TakenOver: Error, CustomStringConvertible {
+        var description: String { "the folder was removed, and another instance has made it anew" }
+    }
+
     /// So much of a log can be given up at once. A small bound has small segments.
     private var segmentBytes: Int { min(1 << 20, max(limits.storageBytes / 8, 1)) }
 
@@ -19,17 +29,41 @@ extension EventLog {
             // What could not be read is replaced only if it still can't.
             if records.contains(where: { !$0.changes.isEmpty }) { readAgain() }
             var stored = 0
-            do {
-                while stored < records.count { stored += try appendSome(of: records[stored...], &writer) }
-                return (stored, nil)
-            } catch {
-                return (stored, error)
+            var mayMakeRoom = true
+            while stored < records.count {
+                do {
+                    stored += try appendSome(of: records[stored...], &writer)
+                } catch {
+                    guard mayMakeRoom, (error as? FileFailure)?.isNoSpace == true, makeRoom(&writer) else {
+                        return (stored, error)
+                    }
+                    mayMakeRoom = false
+                }
             }
+            return (stored, nil)
         }
+    }
+
+    /// What takes up a full disk need not be the log's own delivered events: the segment that is written goes, if nothing
+    /// in it waits.
+    ///
+    /// - Returns: Whether something is gone.
+    private func makeRoom(_ writer: inout Writer) -> Bool {
+        guard known.withLock({ $0.index.isOwnRunOver }), writer.size > 0 else { return false }
+        // Needs a little room itself, where there is state in the segment.
+        if known.withLock({ $0.changesSinceCheckpoint > 0 }) { checkpoint(&writer) }
+        leaveSegment(&writer)
+        let before = known.withLock { $0.index.bytes }
+        reader.withLock { sweep(&$0) }
+        return known.withLock { $0.index.bytes } < before
     }
 
     /// As many records as the segment takes, in one write.
     private func appendSome(of records: ArraySlice<StoreRecord>, _ writer: inout Writer) throws -> Int {
+        if let appender = writer.appender, !appender.hasName {
+            leaveSegment(&writer)
+            writer.mustWriteAll = true
+        }
         let appender = try writer.appender ?? beginSegment(&writer)
         var bytes: [UInt8] = []
         var changes: [StateChange] = []
@@ -90,9 +124,14 @@ extension EventLog {
         do {
             try appender.truncate(to: writer.size)
         } catch {
-            appender.close()
-            writer.appender = nil
+            leaveSegment(&writer)
         }
+    }
+
+    /// Nothing is appended to the segment any more, full or not.
+    private func leaveSegment(_ writer: inout Writer) {
+        writer.appender.take()?.close()
+        known.withLock { $0.index.endLastSegment() }
     }
 }
 
@@ -100,6 +139,7 @@ extension EventLog {
 
 extension EventLog {
     private func beginSegment(_ writer: inout Writer) throws -> any FileAppender {
+        try renewFolder(&writer)
         // Processes that store less than a segment each come this way only.
         evict(&writer)
         if !writer.hasNotedRun {
@@ -126,7 +166,33 @@ extension EventLog {
         writer.size = 0
         writer.mustSyncFolder = true
         known.withLock { $0.index.begin(segment) }
+        if writer.mustWriteAll { writeAll(&writer) }
         return appender
+    }
+
+    /// Where somebody has removed the folder, it is made anew, and locked anew. What was in it is missed, and counted, when
+    /// its turn to be delivered comes.
+    private func renewFolder(_ writer: inout Writer) throws {
+        guard ownership.isHeld, !ownership.isInPlace else { return }
+        diagnostics.once("removed", .error, "\(files.folder) was removed while it is used; it is made anew")
+        try disk.makeFolder(files.folder)
+        guard try ownership.renew(on: disk) else { throw TakenOver() }
+        writer.hasNotedRun = false
+        writer.mustWriteAll = true
+        known.withLock { $0.index.uncover() }
+    }
+
+    /// What is known and was on the disk, and is there no longer: the state, and how far events are delivered.
+    private func writeAll(_ writer: inout Writer) {
+        writer.mustWriteAll = false
+        checkpoint(&writer)
+        reader.withLock { reader in
+            do {
+                for run in known.withLock({ $0.index.runs }) where run.position > 0 { try acknowledge(run, &reader) }
+            } catch {
+                diagnostics.once("acknowledge", .error, "What became of events could not be written down", error)
+            }
+        }
     }
 
     /// The segment is synced by the checkpoint that its end asks for.
@@ -182,8 +248,8 @@ extension EventLog {
             checkpoint.objects = objects
             return (checkpoint, known.keepsOldCheckpoint)
         }
-        // What is not known is not replaced.
-        guard isOwned, var checkpoint else { return }
+        // What is not known is not replaced, and what lies in the place of a removed folder is not ours.
+        guard isOwned, ownership.isInPlace, var checkpoint else { return }
         checkpoint.place = LogPlace(run: ownRun, segment: writer.segment, offset: writer.size)
         do {
             try sync(&writer)
@@ -232,7 +298,11 @@ extension EventLog {
     }
 
     func endWriting() {
-        defer { messages.deliver() }
+        defer {
+            // Where nothing waits, nothing is delivered, which would see to it.
+            tidy()
+            messages.deliver()
+        }
         writer.withLock { writer in
             guard !writer.isClosed else { return }
             writer.isClosed = true

@@ -29,6 +29,8 @@ final class EventLog: EventStore {
         var next: UInt64 = 0
         var hasNotedRun = false
         var mustSyncFolder = false
+        /// Files were removed by others: what they told is written again.
+        var mustWriteAll = false
         var isClosed = false
     }
 
@@ -59,7 +61,7 @@ final class EventLog: EventStore {
     let boot: UInt64
     let ownRun: Int
     let isOwned: Bool
-    private let ownership: FolderOwnership
+    let ownership: FolderOwnership
     /// Taken in this order; the last one never while a file is read or written.
     let writer = Locked(Writer())
     let reader: Locked<Reader>
@@ -107,6 +109,10 @@ final class EventLog: EventStore {
     var isDurable: Bool { isOwned }
 
     var counts: EventCounts { known.withLock { $0.index.counts } }
+
+    var countsAndOwn: (counts: EventCounts, own: Int) { known.withLock { ($0.index.counts, $0.index.ownCount) } }
+
+    var nextEvent: (run: Int, number: UInt64) { (ownRun, writer.withLock { $0.next }) }
 
     func prepareToClose() { ownership.prepareToClose() }
 

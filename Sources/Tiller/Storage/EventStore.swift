@@ -15,6 +15,12 @@ package protocol EventStore: StateStore {
     /// What waits: bytes at most, and when the oldest was recorded, in milliseconds since 1970, if that is known.
     var backlog: (bytes: Int, oldest: Int64?) { get }
 
+    /// The same, and how many events this instance has appended, at one moment.
+    var countsAndOwn: (counts: EventCounts, own: Int) { get }
+
+    /// The run that is written, and the number that its next event gets.
+    var nextEvent: (run: Int, number: UInt64) { get }
+
     /// Stores records, in order.
     ///
     /// - Returns: How many were stored, the first ones; all of them, if there is no failure.
@@ -141,6 +147,21 @@ package struct StoredBatch: Sendable {
         size += event.sizeInBatch
         end = number + 1
         return true
+    }
+
+    /// The part of it that lies in a range of numbers, under the numbers of another run. Without the bytes: to be settled.
+    ///
+    /// - Parameter shift: What is added to each number, modulo 2^64.
+    func part(_ numbers: Range<UInt64>, asOf run: Int, shiftedBy shift: UInt64) -> StoredBatch {
+        let numbers = numbers.clamped(to: start..<end)
+        var part = StoredBatch(run: run, isOwnRun: isOwnRun, start: numbers.lowerBound &+ shift)
+        part.end = numbers.upperBound &+ shift
+        part.events = events.filter { numbers.contains($0.number) }.map { event in
+            Event(
+                number: event.number &+ shift, bytes: 0..<0, anonymousId: 0..<0,
+                wallMilliseconds: event.wallMilliseconds, continuous: event.continuous, boot: event.boot)
+        }
+        return part
     }
 
     /// Nothing more is to be found before this number.

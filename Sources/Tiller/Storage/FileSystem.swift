@@ -43,6 +43,9 @@ package protocol FileSystem: Sendable {
 
 /// A file that is only appended to.
 package protocol FileAppender: Sendable {
+    /// Whether the file has a name yet: one that was removed can be written, and is never found again.
+    var hasName: Bool { get }
+
     func append(_ bytes: ArraySlice<UInt8>) throws
     func truncate(to size: Int) throws
     func sync() throws
@@ -51,7 +54,18 @@ package protocol FileAppender: Sendable {
 
 /// A lock that is held until it is given up, or the process ends.
 package protocol FileLock: Sendable {
+    /// Whether the file has a name yet: one that was removed keeps nobody out.
+    var hasName: Bool { get }
+
     func unlock()
+}
+
+extension FileAppender {
+    package var hasName: Bool { true }
+}
+
+extension FileLock {
+    package var hasName: Bool { true }
 }
 
 /// Something in a folder.

@@ -36,6 +36,24 @@ final class FolderOwnership: Sendable {
     /// Whether the folder is this instance's.
     var isHeld: Bool { state.withLock { $0.lock != nil } }
 
+    /// Whether the lock keeps others out: its file may have been removed, and the folder with it.
+    var isInPlace: Bool { state.withLock { $0.lock?.hasName ?? false } }
+
+    /// Takes the lock of the folder that was made in the place of the removed one.
+    ///
+    /// - Returns: Whether it is this instance's; another one may have been faster.
+    /// - Throws: Why it can't be locked by anybody.
+    func renew(on disk: any FileSystem) throws -> Bool {
+        guard let lock = try disk.lock(folder + "/owner.lock") else { return false }
+        let former = state.withLock { state in
+            let former = state.lock
+            state.lock = lock
+            return former
+        }
+        former?.unlock()
+        return true
+    }
+
     /// The end has been announced.
     func prepareToClose() {
         let isNew = state.withLock { state in

@@ -7,6 +7,8 @@ struct LogIndex: Sendable {
         var size = 0
         /// Whether it holds state that no checkpoint may have.
         var hasState = false
+        /// Whether nothing is appended to it any more, though it may be the own run's last one.
+        var isEnded = false
         /// Whether it could not be read at the opening: what it holds, and how far it goes if it is the last one, is not known.
         var isUnread = false
     }
@@ -81,6 +83,9 @@ struct LogIndex: Sendable {
         }
     }
 
+    /// How many events the own run has had.
+    var ownCount: Int { runs.first { $0.number == ownRun }.map { Int($0.end) } ?? 0 }
+
     /// The oldest run in which something waits, or may wait.
     ///
     /// - Parameter held: What lies before its end is passed over.
@@ -130,6 +135,23 @@ extension LogIndex {
         runs[index].end = end
         runs[index].segments[last].size = size
         if hasState { runs[index].segments[last].hasState = true }
+    }
+
+    /// Nothing is appended to the own run's last segment any more.
+    mutating func endLastSegment() {
+        guard let index = index(of: ownRun), !runs[index].segments.isEmpty else { return }
+        runs[index].segments[runs[index].segments.count - 1].isEnded = true
+    }
+
+    /// Whether the own run's segments hold no event that waits.
+    var isOwnRunOver: Bool { runs.first { $0.number == ownRun }?.isOver ?? true }
+
+    /// The checkpoint is gone.
+    mutating func uncover() {
+        covered = LogPlace()
+        for run in runs.indices {
+            for segment in runs[run].segments.indices { runs[run].segments[segment].hasState = true }
+        }
     }
 }
 
@@ -195,7 +217,7 @@ extension LogIndex {
     func finishedSegments(covered: Bool) -> [(run: Int, segment: Segment)] {
         runs.flatMap { run in
             run.segments.indices.filter { index in
-                (run.number != ownRun || index < run.segments.count - 1)
+                (run.number != ownRun || index < run.segments.count - 1 || run.segments[index].isEnded)
                     && run.end(ofSegmentAt: index) <= run.position && !run.segments[index].isUnread
                     && isCovered(run.segments[index], of: run.number) == covered
             }.map { (run.number, run.segments[$0]) }

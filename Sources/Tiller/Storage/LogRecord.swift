@@ -75,7 +75,11 @@ extension [UInt8] {
         var state = JSONWriter()
         if !record.changes.isEmpty {
             var object = JSONObject()
-            for change in record.changes { object[change.key] = .object(change.changes) }
+            for change in record.changes {
+                var changes = object[change.key]?.object ?? JSONObject()
+                changes.merge(change.changes)
+                object[change.key] = .object(changes)
+            }
             state.write(object)
         }
         var header = LogRecordHeader()
@@ -129,6 +133,8 @@ struct LogScanner {
     private(set) var skipped = 0
     /// The highest number that a damaged event's head, itself whole, told.
     private(set) var highestDamaged: UInt64?
+    /// Bytes of payloads that turned out to be damaged.
+    private(set) var checkedInVain = 0
 
     /// The next whole record; `nil` at the end.
     mutating func next(in bytes: UnsafeRawBufferPointer) -> Found? {
@@ -150,7 +156,7 @@ struct LogScanner {
             let payload = start..<start + header.payloadLength
             guard CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: bytes[payload])) == header.payloadChecksum
             else {
-                noteDamage(header)
+                noteDamage(header, of: bytes.count)
                 continue
             }
             offset = payload.upperBound
@@ -159,15 +165,17 @@ struct LogScanner {
         return nil
     }
 
-    private mutating func noteDamage(_ header: LogRecordHeader) {
+    private mutating func noteDamage(_ header: LogRecordHeader, of count: Int) {
         if header.eventLength > 0 { highestDamaged = max(highestDamaged ?? 0, header.number) }
-        // Not past the payload: a whole record may lie in what was meant for it.
-        skip()
+        checkedInVain += header.payloadLength
+        // Not past the payload: a whole record may lie in what was meant for it. Unless more was meant than there are
+        // bytes: then heads were forged to claim the same bytes again and again.
+        skip(checkedInVain > count ? LogRecordHeader.size + header.payloadLength : 1)
     }
 
-    private mutating func skip() {
-        offset += 1
-        skipped += 1
+    private mutating func skip(_ count: Int = 1) {
+        offset += count
+        skipped += count
     }
 
     private mutating func skipToMarker(in bytes: UnsafeRawBufferPointer) {

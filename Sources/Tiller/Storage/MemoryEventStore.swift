@@ -28,6 +28,8 @@ final class MemoryEventStore: EventStore {
     var isDurable: Bool { false }
     var isOwned: Bool { state.isOwned }
     var counts: EventCounts { kept.withLock { $0.counts } }
+    var countsAndOwn: (counts: EventCounts, own: Int) { kept.withLock { ($0.counts, $0.counts.appended) } }
+    var nextEvent: (run: Int, number: UInt64) { (1, kept.withLock { $0.next }) }
 
     var account: StoredAccount? { nil }
 

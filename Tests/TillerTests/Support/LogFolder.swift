@@ -25,9 +25,10 @@ final class LogFolder: Sendable {
     // MARK: Lives
 
     /// A life. Small segments: an eighth of `storageBytes`.
-    func open(storageBytes: Int = 1 << 20, boot: UInt64 = 1) throws -> EventLog {
+    func open(storageBytes: Int = 1 << 20, boot: UInt64 = 1, on disk: any FileSystem = SystemFiles()) throws -> EventLog
+    {
         try EventLog(
-            folder: path, limits: Limits(storageBytes: storageBytes), boot: boot,
+            folder: path, on: disk, limits: Limits(storageBytes: storageBytes), boot: boot,
             diagnostics: Diagnostics(logger: logger, level: .debug))
     }
 

@@ -1,0 +1,162 @@
+import Foundation
+import Testing
+import TillerTesting
+
+@testable import Tiller
+
+/// The folder, or a file of it, goes while it is used: that is noticed at the next write, said once, and costs what was in
+/// it.
+@Suite(.timeLimit(.minutes(5))) struct RemovedFolderTests {
+    private let folder = TestFolder()
+    private let logger = RecordingLogger()
+    private let transport = StubTransport(.status(503))
+    private let time = VirtualTime()
+
+    private func start(seed: UInt64 = 1) -> Analytics {
+        var configuration = Configuration.test(
+            time: time, storage: .folder(folder.url), transport: transport, logger: logger)
+        configuration.identifiers = .seeded(seed)
+        return Analytics(configuration: configuration)
+    }
+
+    private func errors(_ text: String = "") -> Int {
+        logger.texts(.error).filter { text.isEmpty || $0.contains(text) }.count
+    }
+
+    private func stateFolder() throws -> String {
+        folder.path + "/" + (try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first))
+    }
+
+    @Test func aRemovedFolderIsMadeAnewWithTheIdentity() async throws {
+        let analytics = start()
+        analytics.identify(userId: "alice")
+        analytics.track(name: "before")
+        await analytics.stored()
+        let id = analytics.anonymousId
+        try FileManager.default.removeItem(atPath: folder.path)
+        analytics.track(name: "after")
+        #expect(await analytics.stored() == .stored)
+        #expect(errors("was removed") == 1)
+        let names = try FileManager.default.contentsOfDirectory(atPath: try stateFolder()).sorted()
+        #expect(names == ["00000001-000002-000000000002.log", "base.ack", "checkpoint.json", "owner.lock"])
+        // It is locked.
+        let guest = start(seed: 2)
+        #expect(errors("Another instance") == 1)
+        await guest.shutdownAndWait()
+        // What was removed is missed when its turn comes.
+        transport.answerAlways(.status(200))
+        time.advance(by: .seconds(20))
+        guard case .stopped = await analytics.flushed() else {
+            Issue.record("two events are gone")
+            return
+        }
+        #expect(transport.requests.last?.events.compactMap { $0["event"]?.string } == ["after"])
+        #expect(errors("2 stored events were damaged") == 1, "\(logger.texts(.error))")
+        await analytics.shutdownAndWait()
+        let next = start(seed: 3)
+        #expect(next.anonymousId == id && next.userId == "alice")
+        #expect(await next.flushed() == .nothingWaiting)
+        await next.shutdownAndWait()
+    }
+
+    /// In the log's own terms: nothing is counted twice in the next life.
+    @Test func whatWasDeliveredBeforeStaysCounted() throws {
+        let log = LogFolder(path: folder.path)
+        let store = try log.open()
+        try store.store(
+            (1...4).map { .event("e\($0)", changes: [StateChange(key: "A", changes: ["n": .int(Int64($0))])]) })
+        try store.acknowledge(try #require(try store.nextBatch(.count(3))))
+        try FileManager.default.removeItem(atPath: folder.path)
+        try store.store([.event("e5")])
+        let copy = try log.afterKill()
+        let killed = try copy.open()
+        #expect(killed.load("A").object == ["n": 4])
+        #expect(try killed.deliverAll() == ["e5"])
+        #expect(killed.sums == LogIndex.Sums(delivered: 4, damaged: 1))
+        killed.close()
+        #expect(try store.deliverAll() == ["e5"])
+        #expect(store.sums == LogIndex.Sums(delivered: 4, damaged: 1))
+        store.endWriting()
+        store.close()
+        let next = try log.open()
+        #expect(next.sums == LogIndex.Sums(delivered: 4, damaged: 1))
+        #expect(next.load("A").object == ["n": 4])
+        try next.store([.event("e6")])
+        #expect(try next.deliverAll() == ["e6"])
+    }
+
+    @Test(arguments: ["log", "lock", "json", "ack"]) func aRemovedFileCostsWhatIsInIt(_ ending: String) throws {
+        let log = LogFolder(path: folder.path)
+        let store = try log.open(storageBytes: 8_000)
+        let changes = { (number: Int) in [StateChange(key: "A", changes: ["n": .int(Int64(number))])] }
+        try store.store((1...6).map { .event("e\($0)", changes: changes($0)) })
+        for name in try log.names(ending) { try log.remove(name) }
+        try store.store((7...40).map { .event("e\($0)", changes: changes($0)) })
+        let copy = try log.afterKill()
+        let killed = try copy.open(storageBytes: 8_000)
+        #expect(killed.load("A").object == ["n": 40])
+        killed.close()
+        let delivered = try store.deliverAll()
+        #expect(delivered.suffix(34) == .events(7...40))
+        #expect(delivered.count == (ending == "log" ? 34 : 40))
+        #expect(store.sums.damaged == (ending == "log" ? 6 : 0))
+        if ending == "lock" { #expect(errorsOf(log, "was removed") == 1) }
+        #expect(try !log.open().isOwned)
+        store.close()
+        #expect(try log.open().sums == store.sums)
+    }
+
+    private func errorsOf(_ log: LogFolder, _ text: String) -> Int {
+        log.logger.texts(.error).filter { text.isEmpty || $0.contains(text) }.count
+    }
+
+    /// Who locked the new folder first owns it.
+    @Test func aFolderThatAnotherHasMadeAnewIsAnothers() async throws {
+        transport.answerAlways(.status(200))
+        let analytics = start()
+        analytics.track(name: "e1")
+        await analytics.flushed()
+        let path = try stateFolder()
+        try FileManager.default.removeItem(atPath: folder.path)
+        let files = SystemFiles()
+        try files.makeFolder(path)
+        let other = try #require(try files.lock(path + "/owner.lock"))
+        analytics.track(name: "e2")
+        #expect(await analytics.stored() == .inMemory)
+        #expect(await analytics.flushed() == .delivered)
+        #expect(transport.events.compactMap { $0["event"]?.string } == ["e1", "e2"])
+        let names = try FileManager.default.contentsOfDirectory(atPath: path)
+        #expect(names == ["owner.lock"])
+        other.unlock()
+        time.advance(by: .seconds(5))
+        #expect(await analytics.stored() == .stored)
+        await analytics.shutdownAndWait()
+    }
+
+    /// The disk is gone with the folder: nothing can be made anew.
+    @Test func aFolderThatCannotBeMadeAnewMeansMemory() async throws {
+        let files = MemoryFiles()
+        let disk = FaultyFiles(files)
+        transport.answerAlways(.status(200))
+        var configuration = Configuration.test(
+            time: time, storage: .folder(URL(fileURLWithPath: "/memory/gone")), transport: transport, logger: logger)
+        configuration.fileSystem = disk
+        let analytics = Analytics(configuration: configuration)
+        analytics.track(name: "e1")
+        await analytics.flushed()
+        let trace = disk.trace.first { $0.operation == .makeFolder }
+        files.removeFolder("/memory/gone/" + (try #require(trace).name))
+        disk.fill(.inputOutput)
+        for number in 2...5 {
+            analytics.track(name: "e\(number)")
+            #expect(await analytics.stored() == .inMemory)
+            #expect(await analytics.flushed() == .delivered)
+        }
+        #expect(transport.events.compactMap { $0["event"]?.string } == .events(1...5))
+        #expect(errors("was removed") == 1 && errors("can't be stored") == 1)
+        disk.fail(nil)
+        time.advance(by: .seconds(5))
+        #expect(await analytics.stored() == .stored)
+        await analytics.shutdownAndWait()
+    }
+}
