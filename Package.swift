@@ -18,8 +18,11 @@ let tests: [Target] = [
     .executableTarget(
         name: "kill-harness", dependencies: ["Tiller", "TillerTesting"], path: "Tests/KillHarness",
         swiftSettings: settings),
+    // The SDK in simulated worlds, one for each seed: too many for the tests, which run a few.
+    .executableTarget(
+        name: "simulate", dependencies: ["Tiller", "TillerTesting"], path: "Tests/Simulation", swiftSettings: settings),
     .testTarget(
-        name: "TillerTests", dependencies: ["Tiller", "TillerTesting", "TillerCommand", "kill-harness"],
+        name: "TillerTests", dependencies: ["Tiller", "TillerTesting", "TillerCommand", "kill-harness", "simulate"],
         resources: [.copy("Resources/sessions"), .copy("Resources/data-plane")], swiftSettings: settings),
     .testTarget(
         name: "PublicAPITests", dependencies: ["Tiller", "TillerTesting"], swiftSettings: settings),

@@ -212,6 +212,9 @@ extension Analytics {
 
     /// What became of the events.
     package var account: Account { engine.account }
+
+    /// What has become of all events of the store's folder, over all lives; `nil` without one.
+    package var storedAccount: StoredAccount? { engine.account.store }
 }
 
 /// Where `Analytics.stored()` found what was recorded.

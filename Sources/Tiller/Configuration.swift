@@ -71,6 +71,8 @@ public struct Configuration: Sendable {
     public var limits: Limits
     /// What the store's folder lies on; another one in tests.
     package var fileSystem: any FileSystem = SystemFiles()
+    /// Where the instance's own work is done; elsewhere in simulations.
+    package var executors: any Executors = SystemExecutors()
 
     /// A configuration.
     ///

@@ -17,7 +17,7 @@ extension Uploader {
         }
         tellProgress()
         // Strong: what waits is delivered, also when the instance has been released meanwhile.
-        if let run { uploads.withLock { $0 = Task { await self.run(run) } } }
+        if let run { uploads.withLock { $0 = executors.start { await self.run(run) } } }
     }
 
     private func run(_ run: Int) async {

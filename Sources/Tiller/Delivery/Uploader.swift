@@ -79,6 +79,7 @@ final class Uploader: Uploads {
     let endpoint: BatchEndpoint?
     let transport: any Transport
     let time: any TimeSource
+    let executors: any Executors
     let policies: [any FlushPolicy]
     let batchBytes: Int
     let isPerIdentity: Bool
@@ -97,6 +98,7 @@ final class Uploader: Uploads {
         endpoint = BatchEndpoint(baseUrl: configuration.dataPlaneUrl, writeKey: configuration.writeKey)
         transport = configuration.transport
         time = configuration.time
+        executors = configuration.executors
         policies = configuration.flushPolicies
         batchBytes = configuration.limits.batchBytes
         isPerIdentity = (configuration.batching ?? (isApp ? .perIdentity : .mixed)) == .perIdentity

@@ -1,5 +1,3 @@
-import Dispatch
-
 /// What a destination is handed, in order.
 enum DestinationItem: Sendable {
     case event(Event)
@@ -16,7 +14,7 @@ final class DestinationRunner: Sendable {
     private let name: String
     private let engine: Engine
     private let limits: Limits
-    private let queue: DispatchQueue
+    private let queue: any WorkQueue
     private let inbox = Locked(Inbox())
 
     private struct Inbox: Sendable {
@@ -34,7 +32,7 @@ final class DestinationRunner: Sendable {
         self.limits = limits
         self.engine = engine
         name = String(describing: type(of: plugin))
-        queue = former?.queue ?? DispatchQueue(label: "tiller.destination.\(name)")
+        queue = former?.queue ?? engine.configuration.executors.makeQueue("tiller.destination.\(name)")
     }
 
     /// Nothing comes any more.

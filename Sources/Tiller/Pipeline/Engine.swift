@@ -1,5 +1,3 @@
-import Dispatch
-
 /// What stands behind the handles of one instance: the core and its lock, the pipeline and its executor, timers.
 ///
 /// It owns itself until the road is empty: a dispatched run holds it, so that releasing the last `Analytics` loses
@@ -9,8 +7,7 @@ final class Engine: Sendable {
     let diagnostics: Diagnostics
     private let core: Locked<Core>
     private let pipeline: Pipeline
-    private let executor = DispatchQueue(label: "tiller.pipeline")
-    private static let executorKey = DispatchSpecificKey<ObjectIdentifier>()
+    private let executor: any WorkQueue
     private let store: OverflowingStore
     private let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
@@ -34,6 +31,7 @@ final class Engine: Sendable {
         diagnostics = Diagnostics(
             logger: configuration.logger ?? SystemLogger(), level: configuration.logLevel, time: configuration.time)
         time = configuration.time
+        executor = configuration.executors.makeQueue("tiller.pipeline")
         store = configuration.makeStore(diagnostics)
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
         pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
@@ -49,7 +47,6 @@ final class Engine: Sendable {
                 "The process ended before all was stored: about \(self.account.inMemory) events are lost")
         }
         exitToken.withLock { $0 = token }
-        executor.setSpecific(key: Self.executorKey, value: ObjectIdentifier(self))
         if configuration.writeKey.isEmpty { diagnostics.error("The write key is empty: no data plane will know it") }
     }
 
@@ -267,15 +264,14 @@ extension Engine {
     /// unless a plugin holds it up for longer than the bound.
     private func waitUntilStored() {
         // On the pipeline's own executor it would wait for itself.
-        guard DispatchQueue.getSpecific(key: Self.executorKey) != ObjectIdentifier(self) else { return }
-        let stored = DispatchSemaphore(value: 0)
-        whenPassed { [store] in
-            store.sync()
-            stored.signal()
-        }
-        let bound = configuration.limits.noticeWait
+        guard !executor.isCurrent else { return }
         // What is late is stored late.
-        _ = stored.wait(timeout: .now() + .milliseconds(Int(clamping: bound.wholeMilliseconds)))
+        configuration.executors.wait(atMost: configuration.limits.noticeWait) { done in
+            whenPassed { [store] in
+                store.sync()
+                done()
+            }
+        }
     }
 
     /// A store that could not be read (before the first unlock) is read again, off the lock, before a foreground is

@@ -170,7 +170,7 @@ extension EventLog {
         guard ownership.isInPlace else { return }
         do {
             let removable = known.withLock { $0.index.removableSegments }
-            for run in Set(removable.map(\.run)) { try secureAcknowledgement(of: run, &reader) }
+            for run in Set(removable.map(\.run)).sorted() { try secureAcknowledgement(of: run, &reader) }
             for (run, segment) in removable {
                 try disk.remove(files.segment(segment, of: run))
                 known.withLock { $0.index.remove(segment.index, of: run) }
@@ -188,6 +188,9 @@ extension EventLog {
         // A run that had nothing but state has none.
         if reader.acknowledgements[number]?.generation ?? 0 > 0 {
             try disk.sync(files.acknowledgement(of: number))
+            // Its name too: once in the life of a process, for that does not change.
+            if !reader.secured.contains(number) { try disk.sync(files.folder) }
+            reader.secured.insert(number)
         }
     }
 
@@ -195,6 +198,8 @@ extension EventLog {
     /// acknowledgement last.
     private func fold(_ run: LogIndex.Run, _ reader: inout Reader) throws {
         try removeLeftovers(&reader)
+        // The base names one run only: nothing of the one before may come back.
+        try syncFolder(&reader)
         let base = reader.base.values
         let number = UInt64(run.number)
         try reader.base.write([max(base[0], number), number] + (LogIndex.Sums(base[2...]) + run.sums).values)
@@ -202,13 +207,22 @@ extension EventLog {
         reader.leftovers =
             run.segments.map { files.segment($0, of: run.number) } + [files.acknowledgement(of: run.number)]
         known.withLock { $0.index.fold(run.number) }
+        reader.mustSyncFolder = base[0] == 0
         try disk.sync(files.base)
+        // A new one has a new name.
+        try syncFolder(&reader)
         try removeLeftovers(&reader)
+    }
+
+    private func syncFolder(_ reader: inout Reader) throws {
+        if reader.mustSyncFolder { try disk.sync(files.folder) }
+        reader.mustSyncFolder = false
     }
 
     private func removeLeftovers(_ reader: inout Reader) throws {
         while let path = reader.leftovers.first {
             try disk.remove(path)
+            reader.mustSyncFolder = true
             reader.leftovers.removeFirst()
         }
     }

@@ -83,6 +83,7 @@ extension EventLog {
             cutBack(appender, &writer)
             throw error
         }
+        writer.isDirty = true
         writer.size += bytes.count
         writer.next = next
         note(changes, count: changeCount, oldest: records.lazy.compactMap(\.event).first?.moment, &writer)
@@ -128,8 +129,10 @@ extension EventLog {
         }
     }
 
-    /// Nothing is appended to the segment any more, full or not.
+    /// Nothing is appended to the segment any more, full or not. What could not be synced now is with the next notice.
     private func leaveSegment(_ writer: inout Writer) {
+        if writer.isDirty { writer.unsynced.append(writer.segment) }
+        writer.isDirty = false
         writer.appender.take()?.close()
         known.withLock { $0.index.endLastSegment() }
     }
@@ -198,7 +201,7 @@ extension EventLog {
     /// The segment is synced by the checkpoint that its end asks for.
     private func endSegment(_ writer: inout Writer) {
         checkpoint(&writer)
-        writer.appender.take()?.close()
+        leaveSegment(&writer)
         evict(&writer)
         reader.withLock { sweep(&$0) }
     }
@@ -293,8 +296,28 @@ extension EventLog {
 
     private func sync(_ writer: inout Writer) throws {
         try writer.appender?.sync()
+        writer.isDirty = false
+        while let segment = writer.unsynced.first {
+            try sync(segment)
+            writer.unsynced.removeFirst()
+        }
         if writer.mustSyncFolder { try disk.sync(files.folder) }
         writer.mustSyncFolder = false
+    }
+
+    /// One that has been delivered and removed needs none.
+    private func sync(_ segment: Int) throws {
+        func path() -> String? {
+            known.withLock { known in
+                known.index.runs.first { $0.number == ownRun }?.segments.first { $0.index == segment }
+            }.map { files.segment($0, of: ownRun) }
+        }
+        guard let present = path() else { return }
+        do {
+            try disk.sync(present)
+        } catch {
+            if path() != nil { throw error }
+        }
     }
 
     func endWriting() {

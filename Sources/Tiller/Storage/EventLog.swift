@@ -31,6 +31,10 @@ final class EventLog: EventStore {
         var mustSyncFolder = false
         /// Files were removed by others: what they told is written again.
         var mustWriteAll = false
+        /// Whether the appender's file has something that is not on the disk itself.
+        var isDirty = false
+        /// Segments that were left before they could be brought to the disk itself.
+        var unsynced: [Int] = []
         var isClosed = false
     }
 
@@ -42,6 +46,10 @@ final class EventLog: EventStore {
         var cursor: Cursor?
         /// Files of a run that has been taken into the base: no other is before they are gone.
         var leftovers: [String] = []
+        /// Whether files have been removed, perhaps by an earlier process, that a power cut would bring back.
+        var mustSyncFolder = true
+        /// Runs whose acknowledgement a power cut leaves its name.
+        var secured: Set<Int> = []
         var isClosed = false
     }
 
