@@ -1,38 +1,49 @@
 @testable import TillerTesting
 
-/// HTTP requests are the same in whatever pieces they arrive.
+/// HTTP requests are the same in whatever pieces they arrive, and no body is longer than its limit. The first byte says how
+/// large the pieces are.
 func fuzzRequests(_ input: [UInt8]) {
     guard let first = input.first else { return }
-    let whole = outcomes(of: Pieces(input.dropFirst(), size: .max))
-    let pieces = outcomes(of: Pieces(input.dropFirst(), size: Int(first % 16) + 1))
+    let whole = Outcome(of: input.dropFirst(), inPiecesOf: .max, limit: .max)
+    let pieces = Outcome(of: input.dropFirst(), inPiecesOf: Int(first % 16) + 1, limit: .max)
     check(whole == pieces, "\(whole)\nin pieces:\n\(pieces)")
+    guard whole.longestBody > 0 else { return }
+    let limited = Outcome(of: input.dropFirst(), inPiecesOf: .max, limit: whole.longestBody)
+    // A body that breaks off may be longer than all the others: then it is refused for that.
+    let isSame = whole.requests == limited.requests && (whole.status == limited.status || limited.status == 413)
+    check(isSame, "\(whole)\nwith a limit that suffices:\n\(limited)")
+    let refused = Outcome(of: input.dropFirst(), inPiecesOf: .max, limit: whole.longestBody - 1)
+    check(refused.status == 413, "a body of \(whole.longestBody) bytes is one too long: \(refused)")
 }
 
-/// What a reader finds in the bytes, request by request.
-private func outcomes(of source: Pieces) -> [String] {
-    let limit = 10_000
-    var reader = LocalDataPlane.RequestReader(source)
-    var outcomes: [String] = []
-    do {
-        while true {
-            let head = try reader.readHead()
-            check(!head.request.method.isEmpty && head.request.path.hasPrefix("/"), "\(head)")
-            outcomes.append("\(head)")
-            let body = try reader.readBody(head.framing, limit: limit)
-            check(body.count <= limit, "a body of \(body.count) bytes")
-            if case .length(let length) = head.framing {
-                check(body.count == length, "\(body.count) of \(length) bytes")
+/// What a reader finds in some bytes, request by request.
+private struct Outcome: Equatable {
+    private(set) var requests: [String] = []
+    private(set) var longestBody = 0
+    /// With which the last one was refused; `nil` if the bytes ended.
+    private(set) var status: Int?
+
+    init(of bytes: ArraySlice<UInt8>, inPiecesOf size: Int, limit: Int) {
+        var reader = LocalDataPlane.RequestReader(Pieces(bytes, size: size))
+        do {
+            while true {
+                let head = try reader.readHead()
+                check(!head.request.method.isEmpty && head.request.path.hasPrefix("/"), "\(head)")
+                requests.append("\(head)")
+                // No more can arrive; the reader reserves nothing for what is only promised.
+                let body = try reader.readBody(head.framing, limit: limit)
+                if case .length(let length) = head.framing {
+                    check(body.count == length, "\(body.count) of \(length) bytes")
+                }
+                longestBody = max(longestBody, body.count)
+                requests.append("\(body)")
             }
-            outcomes.append("\(body)")
-        }
-    } catch .refused(let reply) {
-        check([400, 413, 431, 500, 501].contains(reply.status), "\(reply)")
-        check(!reply.message(to: nil, isLast: true).isEmpty, "no answer")
-        outcomes.append("\(reply)")
-    } catch {
-        outcomes.append("ended")
+        } catch .refused(let reply) {
+            check([400, 413, 431, 500, 501].contains(reply.status), "\(reply)")
+            check(!reply.message(to: nil, isLast: true).isEmpty, "no answer")
+            status = reply.status
+        } catch {}
     }
-    return outcomes
 }
 
 /// Bytes that arrive a few at a time.

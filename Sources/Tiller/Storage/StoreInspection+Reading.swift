@@ -232,33 +232,55 @@ extension StoreInspection {
                 "Not read by an opening: its run is taken into the base, or has files of a newer format")
         }
         // Of a run that is not known nothing can be missing.
-        var reached = known?.position ?? .max
-        var last: UInt64 = 0
+        var place = SegmentPlace(position: known?.position ?? .max)
         for (offset, segment) in segments.enumerated() {
             run.segmentCount += 1
             run.bytes += segment.size
-            if segment.first > reached {
-                lostCount += segment.first - reached
-                findings.add(
-                    .damage, segment.name, "Events \(reached) to \(segment.first - 1) are in no file before it")
-            }
-            let next = offset + 1 < segments.count ? segments[offset + 1] : nil
-            let isFollowed = next.map { $0.index == segment.index + 1 } ?? true
-            let end = isFollowed ? next?.first ?? known?.end ?? 0 : 0
-            var scan = SegmentScan(
-                name: segment.name, run: number, first: segment.first, reached: last,
-                limit: next?.first, end: end,
-                position: known?.position ?? .max, readsPayloads: readsPayloads)
-            if let bytes = contents(segment.name, on: disk) {
-                scan.read(bytes)
-                take(scan, into: &run)
-                last = scan.reached
-                reached = max(reached, last)
-            } else {
-                reached = max(reached, next?.first ?? end)
-            }
+            place.next = offset + 1 < segments.count ? segments[offset + 1] : nil
+            let isFollowed = place.next.map { $0.index == segment.index + 1 } ?? true
+            place.end = isFollowed ? place.next?.first ?? known?.end ?? 0 : 0
+            read(segment, at: &place, of: &run, on: disk, readsPayloads)
         }
         runs.append(run)
+    }
+
+    /// How far a run is read, and what is known of its next segment.
+    private struct SegmentPlace {
+        let position: UInt64
+        /// Up to here no event is missed any more.
+        var reached: UInt64
+        /// The number after the last event that was read.
+        var last: UInt64 = 0
+        var next: FoundSegment?
+        /// What the segment must reach.
+        var end: UInt64 = 0
+
+        init(position: UInt64) {
+            self.position = position
+            reached = position
+        }
+    }
+
+    private mutating func read(
+        _ segment: FoundSegment, at place: inout SegmentPlace, of run: inout Run, on disk: any FileSystem,
+        _ readsPayloads: Bool
+    ) {
+        if segment.first > place.reached {
+            lostCount += segment.first - place.reached
+            findings.add(
+                .damage, segment.name, "Events \(place.reached) to \(segment.first - 1) are in no file before it")
+        }
+        guard let bytes = contents(segment.name, on: disk) else {
+            place.reached = max(place.reached, place.next?.first ?? place.end)
+            return
+        }
+        var scan = SegmentScan(
+            name: segment.name, run: run.number, first: segment.first, reached: place.last, limit: place.next?.first,
+            end: place.end, position: place.position, readsPayloads: readsPayloads)
+        scan.read(bytes)
+        take(scan, into: &run)
+        place.last = scan.reached
+        place.reached = max(place.reached, place.last)
     }
 
     private mutating func take(_ scan: SegmentScan, into run: inout Run) {
