@@ -215,6 +215,7 @@ import TillerTesting
         #expect(transport.requests.count == 2)
         transport.answerAlways(.status(200))
         hub.tell(isConnected: true)
+        await transport.requests(count: 4)  // before any flush
         for (uploader, store) in uploaders {
             _ = await uploader.flushedResult()
             #expect(store.counts.waiting == 0)

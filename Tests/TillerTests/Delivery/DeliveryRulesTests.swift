@@ -239,6 +239,21 @@ import Testing
         }
     }
 
+    /// A server error now and then is no proof against an event that happens to be sent alone.
+    @Test func anEventAloneIsHeldAfterThreeServerErrorsOfItsOwn() {
+        var rules = Self.rules()
+        for hour in 0..<10 { _ = rules.judge(.status(500), to: Self.attempt(2), at: .seconds(3_600 * hour)) }
+        #expect(rules.nextCount == 1)
+        for _ in 0..<2 { #expect(rules.judge(.status(500), to: Self.attempt(1), at: .seconds(40_000)).wait != nil) }
+        #expect(rules.judge(.status(500), to: Self.attempt(1), at: .seconds(40_000)) == .hold)
+        #expect(rules.judge(.status(500), to: Self.attempt(1, at: 1), at: .seconds(40_000)).wait != nil)
+        #expect(rules.heldCount == 0)
+        // What is known of the first one is not forgotten.
+        #expect(rules.judge(.status(500), to: Self.attempt(1), at: .seconds(40_100)) == .hold)
+        #expect(rules.judge(.status(200), to: Self.attempt(1, at: 1), at: .seconds(40_100)) == .accepted)
+        #expect(rules.nextCount == nil)
+    }
+
     /// Once something was accepted, the hour begins anew.
     @Test func theHourIsOneWithoutAnythingAccepted() {
         var rules = Self.rules()
