@@ -7,32 +7,32 @@ import TillerTesting
 /// or in the account, in order, and the state with it.
 @Suite(.timeLimit(.minutes(5))) struct StoreUnderFaultsTests {
     @Test func hundredsOfLivesOnADiskThatFailsAnywhere() {
-        for seed in 1...(isUnderThreadSanitizer ? 60 : 500) as ClosedRange<UInt64> { FaultScript(seed: seed).check() }
+        for seed in 1...(isUnderThreadSanitizer ? 60 : 500) as ClosedRange<UInt64> { FileFaultScript(seed: seed).check() }
     }
 
     @Test func livesOnTheSystemsFiles() {
         for seed in 1_001...1_020 as ClosedRange<UInt64> {
             let folder = TestFolder()
-            FaultScript(seed: seed).check(on: SystemFiles(), folder: folder.path)
+            FileFaultScript(seed: seed).check(on: SystemFiles(), folder: folder.path)
         }
     }
 
     /// A disk that loses what it was given is found out, and the script is made short.
     @Test func aDiskThatLosesWritesIsFoundOut() throws {
         let seed = try #require(
-            (1...200 as ClosedRange<UInt64>).first { !FaultScript(seed: $0).violations(on: Lossy()).isEmpty })
-        let script = FaultScript(seed: seed)
+            (1...200 as ClosedRange<UInt64>).first { !FileFaultScript(seed: $0).violations(on: Lossy()).isEmpty })
+        let script = FileFaultScript(seed: seed)
         #expect(!script.violations(on: Lossy()).isEmpty)
         #expect(script.violations().isEmpty)
     }
 
     @Test func shrinkingLeavesWhatIsNeeded() {
         // Nothing fails here, so that nothing can be left out.
-        let script = FaultScript([.init(action: .append(3), faults: [2: .half]), .init(action: .kill, isFull: true)])
+        let script = FileFaultScript([.init(action: .append(3), faults: [2: .half]), .init(action: .kill, isFull: true)])
         #expect(script.shrunk().steps == script.steps)
         #expect(
             "\(script)" == """
-                FaultScript([
+                FileFaultScript([
                     .init(action: .append(3), faults: [2: .half]),
                     .init(action: .kill, isFull: true),
                 ]).check()

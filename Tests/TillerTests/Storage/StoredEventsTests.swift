@@ -422,7 +422,10 @@ import TillerTesting
         let lost = analytics.account.dropped[.notStored] ?? 0
         #expect(lost > 0)
         #expect(analytics.account.stored == 40 - lost)
-        #expect(machine.logger.texts(.error).contains { $0.contains("\(lost) events could not be stored") })
+        #expect(
+            machine.logger.texts(.error).contains {
+                $0.contains("\(lost) events could be neither stored nor delivered")
+            })
         try log.unblockSegments(2...3)
         let transport = StubTransport()
         await machine.start(2, transport).flushed()

@@ -6,7 +6,7 @@ import TillerTesting
 /// What is done with a store, step by step over several lives, and which operations of its disk fail at that.
 ///
 /// A step that needs the store opens it; what then fails is the step's too. Printed it is the code of a test.
-struct FaultScript: Sendable {
+struct FileFaultScript: Sendable {
     enum Action: Sendable, Hashable {
         /// So many events, each with a change of state.
         case append(Int)
@@ -65,7 +65,7 @@ struct FaultScript: Sendable {
 
 // MARK: - What comes of it
 
-extension FaultScript {
+extension FileFaultScript {
     /// What happened to the events of a script.
     fileprivate struct Ledger {
         var recorded = 0
@@ -166,7 +166,7 @@ private struct Life {
         store.whenGone { [gone] count, _, _ in gone.withLock { $0 += count } }
     }
 
-    func run(_ action: FaultScript.Action, _ ledger: inout FaultScript.Ledger) {
+    func run(_ action: FileFaultScript.Action, _ ledger: inout FileFaultScript.Ledger) {
         switch action {
         case .append(let count): append(count, &ledger)
         case .deliver(let count):
@@ -195,7 +195,7 @@ private struct Life {
         }
     }
 
-    private func append(_ count: Int, _ ledger: inout FaultScript.Ledger) {
+    private func append(_ count: Int, _ ledger: inout FileFaultScript.Ledger) {
         var records: [StoreRecord] = []
         for _ in 0..<count {
             ledger.recorded += 1
@@ -218,7 +218,7 @@ private struct Life {
         if store.hasStoredAll { ledger.storedState = ledger.lastState }
     }
 
-    private func settle(_ batches: [StoredBatch], _ ledger: inout FaultScript.Ledger) {
+    private func settle(_ batches: [StoredBatch], _ ledger: inout FileFaultScript.Ledger) {
         let isDone = (try? store.acknowledge(batches.map { SettledBatch(batch: $0, outcome: .delivered) })) != nil
         // What went from memory is gone, whatever became of the rest.
         let count = gone.withLock { gone in
@@ -236,7 +236,7 @@ private struct Life {
     }
 }
 
-extension FaultScript.Ledger {
+extension FileFaultScript.Ledger {
     /// Which writes nothing.
     fileprivate mutating func close(_ store: OverflowingStore) {
         store.close()
@@ -266,17 +266,17 @@ extension FaultScript.Ledger {
 
 // MARK: - The shortest one
 
-extension FaultScript {
+extension FileFaultScript {
     /// The script without whatever it can do without and still fail.
-    func shrunk() -> FaultScript {
+    func shrunk() -> FileFaultScript {
         var shortest = self
         while let shorter = shortest.shorter.first(where: { !$0.violations().isEmpty }) { shortest = shorter }
         return shortest
     }
 
     /// One thing less.
-    private var shorter: [FaultScript] {
-        var scripts: [FaultScript] = []
+    private var shorter: [FileFaultScript] {
+        var scripts: [FileFaultScript] = []
         for index in steps.indices {
             var script = self
             script.steps.remove(at: index)
@@ -303,7 +303,7 @@ extension FaultScript {
     }
 }
 
-extension FaultScript.Action {
+extension FileFaultScript.Action {
     fileprivate var smaller: Self? {
         switch self {
         case .append(let count) where count > 1: .append(count - 1)
@@ -315,7 +315,7 @@ extension FaultScript.Action {
     }
 }
 
-extension FaultScript: CustomStringConvertible {
+extension FileFaultScript: CustomStringConvertible {
     var description: String {
         let lines = steps.map { step in
             let faults = step.faults.sorted { $0.key < $1.key }.map { "\($0.key): .\($0.value)" }
@@ -323,6 +323,6 @@ extension FaultScript: CustomStringConvertible {
                 + (faults.isEmpty ? "" : ", faults: [\(faults.joined(separator: ", "))]")
                 + (step.isFull ? ", isFull: true" : "") + "),"
         }
-        return "FaultScript([\n" + lines.joined(separator: "\n") + "\n]).check()"
+        return "FileFaultScript([\n" + lines.joined(separator: "\n") + "\n]).check()"
     }
 }
