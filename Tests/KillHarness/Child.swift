@@ -26,7 +26,8 @@ struct Child {
         number = options.first
         analytics = Analytics(
             configuration: Configuration(
-                writeKey: "kill-harness", dataPlaneUrl: options.url,
+                // Failed uploads are what it is all about.
+                writeKey: "kill-harness", dataPlaneUrl: options.url, logLevel: .none,
                 storage: .folder(URL(fileURLWithPath: options.folder)),
                 lifecycleSource: lifecycle, time: options.time, transport: NumberedTransport(life: options.life),
                 application: ApplicationInfo(name: "kill-harness", version: "1.0", build: "1"),

@@ -94,10 +94,10 @@ final class Lane: Sendable {
     /// Another script now and then. Between two processes it may be a proxy that refuses everything for as long as the
     /// next one lives: nothing is erased by that.
     private func chooseFaults(_ index: Int, _ random: inout SeededRandom) {
-        let isHostile = options.processes == 1 && random.happens(onceIn: 12)
+        let isHostile = options.processes == 1 && random.happens(onceIn: 8)
         if isHostile {
             let answers: [FaultScript.Fault] =
-                [400, 401, 403, 404, 413, 422, 500].map { .status($0, "no\n") } + [.page()]
+                [400, 400, 401, 403, 404, 413, 422, 500].map { .status($0, "no\n") } + [.page()]
             guard let answer = answers.randomElement(using: &random) else { return }
             dataPlane.rules.faults = FaultScript([.init(.always, answer)])
         } else if index % 20 == 0 || dataPlane.rules.faults?.rules.count == 1 {

@@ -17,7 +17,7 @@ import Musl
 @Suite(.timeLimit(.minutes(5))) struct UploadsUnderFaultsTests {
     #if DEBUG
     private static let uploads = isUnderThreadSanitizer ? 150 : 400
-    private static let failures = isUnderThreadSanitizer ? 150 : 600
+    private static let failures = isUnderThreadSanitizer ? 150 : 300
     #else
     private static let uploads = 2_000
     private static let failures = 5_000
@@ -73,12 +73,14 @@ import Musl
     @Test(arguments: [FaultScript.Point.beforeReading, .inBody, .beforeStoring, .afterStoring], [true, false])
     func b168_aKeptConnectionThatEndsIsNoTimeout(_ point: FaultScript.Point, isReset: Bool) async throws {
         let plane = try LocalDataPlane()
-        plane.rules.faults = FaultScript([.init(.every(2), .cut(point, isReset: isReset))])
         for number in 1...6 {
+            // The system's client may still send the head of a request that has failed: not by number, then.
+            let isCut = number.isMultiple(of: 2)
+            plane.rules.faults = isCut ? FaultScript([.init(.always, .cut(point, isReset: isReset))]) : nil
             let request = TransportRequest(
                 url: plane.url + "/v1/batch", headers: ["Authorization": "Basic d2s6"],
                 body: Array(#"{"batch":[{"userId":"\#(number)"}]}"#.utf8), timeout: .seconds(30))
-            if number.isMultiple(of: 2) {
+            if isCut {
                 let error = await #expect(throws: URLSessionTransport.NoAnswer.self) {
                     try await URLSessionTransport().post(request)
                 }
