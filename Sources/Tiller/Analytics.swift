@@ -127,15 +127,16 @@ extension Analytics {
     /// Waits until everything recorded before the call, and not dropped on its way, is stored: what is stored is delivered
     /// later, by this process or the next one on the same folder, also after a kill.
     ///
-    /// It waits for as long as a plugin holds up the pipeline. Synced to the disk itself, against a power cut, is what is
+    /// It waits for as long as a plugin holds up the pipeline, or until the task is cancelled. Synced to the disk itself, against a power cut, is what is
     /// stored at a background or terminate notice and at the end of the instance.
     ///
-    /// - Returns: `.inMemory` where there is no disk, or where it does not take what was recorded now.
+    /// - Returns: `.inMemory` where there is no disk, or where it does not take what was recorded now; also when the task
+    ///   is cancelled before that is known.
     @discardableResult
     public func stored() async -> StoringResult {
         let engine = engine
-        return await withCheckedContinuation { done in
-            engine.whenPassed { done.resume(returning: engine.isStored ? .stored : .inMemory) }
+        return await OneAnswer<StoringResult>().wait(orWhenCancelled: .inMemory) { answer in
+            engine.whenPassed { answer.give(engine.isStored ? .stored : .inMemory) }
         }
     }
 
@@ -143,15 +144,20 @@ extension Analytics {
     /// plane or an attempt has failed. An attempt at a server that does not answer takes 30 seconds. Other destinations are
     /// not waited for: see `shutdownAndWait(timeout:)`.
     ///
-    /// - Returns: Which of the two.
+    /// It waits for as long as a plugin holds up the pipeline, or until the task is cancelled.
+    ///
+    /// - Returns: Which of the two; `.waiting` when the task is cancelled before that is known.
     @discardableResult
     public func flushed() async -> FlushResult {
         let engine = engine
         let before = engine.storeCounts
         flush()
         await stored()
-        return await withCheckedContinuation { done in
-            engine.whenFlushed(after: before) { done.resume(returning: $0) }
+        let cancelled = FlushResult.waiting(
+            until: configuration.time.wallMilliseconds, reason: "the task was cancelled")
+        if Task.isCancelled { return cancelled }
+        return await OneAnswer<FlushResult>().wait(orWhenCancelled: cancelled) { answer in
+            engine.whenFlushed(after: before) { answer.give($0) }
         }
     }
 
@@ -163,7 +169,7 @@ extension Analytics {
     public func shutdown() { engine.shutDown() }
 
     /// Ends the instance, and waits until what was recorded before is delivered or an attempt has failed, and every other
-    /// destination has handled its events and been torn down, or until time is up.
+    /// destination has handled its events and been torn down, or until time is up or the task is cancelled.
     ///
     /// - Parameter timeout: Five seconds by default.
     /// - Returns: How many events the data plane has not got. Those that are
@@ -173,14 +179,12 @@ extension Analytics {
     public func shutdownAndWait(timeout: Duration = .seconds(5)) async -> Int {
         shutdown()
         let engine = engine
-        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
-            let pending = Locked<CheckedContinuation<Void, Never>?>(done)
-            let finish: @Sendable () -> Void = { pending.withLock { $0.take() }?.resume() }
-            let timer = configuration.time.schedule(after: timeout, finish)
+        await OneAnswer<Void>().wait(orWhenCancelled: ()) { answer in
+            let timer = configuration.time.schedule(after: timeout) { answer.give(()) }
             engine.drained.whenReached {
                 engine.finished.whenReached {
                     timer.cancel()
-                    finish()
+                    answer.give(())
                 }
             }
         }

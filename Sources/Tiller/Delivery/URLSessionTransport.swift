@@ -27,12 +27,44 @@ public struct URLSessionTransport: Transport {
     public struct NoAnswer: Error, Hashable, CustomStringConvertible {
         /// What happened, for people.
         public let description: String
-        /// Whether the answer took longer than the request's `timeout`.
-        public let isTimeout: Bool
+        /// What kind of trouble it is.
+        public let kind: Kind
 
-        init(description: String, isTimeout: Bool = false) {
+        /// Whether the answer took longer than the request's `timeout`.
+        public var isTimeout: Bool { kind == .timeout }
+
+        /// A kind of trouble on the way to an answer.
+        public struct Kind: Sendable, Hashable {
+            private let name: String
+
+            /// The answer took longer than the request's `timeout`.
+            public static let timeout = Kind(name: "timeout")
+            /// The server could not be reached, or the connection broke off.
+            public static let connection = Kind(name: "connection")
+            /// The server's certificate was not accepted: it is not for this host, not of its time, or of an authority that
+            /// this machine does not know. A proxy that looks into connections has such a certificate.
+            public static let certificate = Kind(name: "certificate")
+            /// Anything else.
+            public static let other = Kind(name: "other")
+        }
+
+        init(description: String, kind: Kind = .other) {
             self.description = description
-            self.isTimeout = isTimeout
+            self.kind = kind
+        }
+
+        /// - Parameters:
+        ///   - error: What the system's client says.
+        ///   - host: The request's.
+        init(_ error: NSError, host: String?) {
+            let kind = Kind(error)
+            var words = error.localizedDescription
+            if kind == .certificate { words = "the server's certificate was not accepted" }
+            // https://github.com/swiftlang/swift-corelibs-foundation/issues/5496
+            if error.code == NSURLErrorBadURL, host?.contains(":") ?? false {
+                words = "the system's client takes no IPv6 address in a URL here; a host name works"
+            }
+            self.init(description: "\(words) (\(error.domain) \(error.code))", kind: kind)
         }
     }
 
@@ -69,10 +101,25 @@ public struct URLSessionTransport: Transport {
         } catch let noAnswer as NoAnswer {
             throw noAnswer
         } catch {
-            let error = error as NSError
-            throw NoAnswer(
-                description: "\(error.localizedDescription) (\(error.domain) \(error.code))",
-                isTimeout: error.code == NSURLErrorTimedOut)
+            throw NoAnswer(error as NSError, host: request.url?.host)
+        }
+    }
+}
+
+extension URLSessionTransport.NoAnswer.Kind {
+    fileprivate init(_ error: NSError) {
+        guard error.domain == NSURLErrorDomain else {
+            self = .other
+            return
+        }
+        switch error.code {
+        case _ where SystemNetworking.isCertificateFailure(error): self = .certificate
+        case NSURLErrorTimedOut: self = .timeout
+        case NSURLErrorCannotFindHost, NSURLErrorCannotConnectToHost, NSURLErrorNetworkConnectionLost,
+            NSURLErrorDNSLookupFailed, NSURLErrorNotConnectedToInternet, NSURLErrorSecureConnectionFailed,
+            NSURLErrorBadServerResponse:
+            self = .connection
+        default: self = .other
         }
     }
 }

@@ -63,14 +63,16 @@ final class LifecycleHub: Sendable {
         }
     }
 
-    func stop() {
-        let token = state.withLock { state in
+    /// Tells nothing more.
+    ///
+    /// - Returns: Ends the source's observation; `nil` the second time.
+    func stop() -> CancellationToken? {
+        state.withLock { state in
             state.isStopped = true
             state.jobs = []
             state.observers = []
             return state.token.take()
         }
-        token?.cancel()
     }
 
     private func enqueue(_ job: Job, _ engine: Engine) {

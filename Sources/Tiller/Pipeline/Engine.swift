@@ -23,6 +23,7 @@ final class Engine: Sendable {
     let hub: LifecycleHub
     /// Those who follow the status.
     let changes = ChangeHandlers()
+    private let suspension: Suspension
 
     private struct WeakHandle: Sendable { weak var analytics: Analytics? }
 
@@ -36,11 +37,18 @@ final class Engine: Sendable {
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
         pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
         hub = LifecycleHub()
+        suspension = Suspension(of: configuration.lifecycleSource) { [store] in
+            store.prepareForSuspension()
+        } resume: { [store] in
+            store.endSuspension()
+        }
         store.whenGone { [core] count, bytes, outcome in
             core.withLock { $0.release(count: count, bytes: bytes, as: outcome == .refused ? .refused : nil) }
         }
         let token = ProcessExit.register { [weak self] done in
             if let self { self.whenPassed(done) } else { done() }
+        } upload: { [weak self] done in
+            if let self { self.tryToDeliver(done) } else { done() }
         } isLate: { [weak self] in
             guard let self else { return }
             self.diagnostics.error(
@@ -244,11 +252,14 @@ extension Engine {
     func apply(_ change: LifecycleEvent) {
         switch change {
         case .foreground:
+            suspension.end()
             readAgain()
             finishNotice(core.withLock { $0.change(toForeground: true, by: change) })
         case .background:
+            let stay = suspension.beginStay()
             finishNotice(core.withLock { $0.change(toForeground: false, by: change) })
             waitUntilStored()
+            if let stay { tryToDeliver { stay.end() } }
         case .terminate:
             finishNotice(core.withLock { $0.perform(change) })
             waitUntilStored()
@@ -272,6 +283,13 @@ extension Engine {
                 done()
             }
         }
+    }
+
+    /// Has what was recorded tried once at the data plane, and runs an action when that is over, however it ended.
+    func tryToDeliver(_ done: @escaping @Sendable () -> Void) {
+        let before = store.counts
+        finishNotice(core.withLock { $0.send(.flush) })
+        whenPassed { [self] in whenFlushed(after: before) { _ in done() } }
     }
 
     /// A store that could not be read (before the first unlock) is read again, off the lock, before a foreground is
@@ -336,7 +354,13 @@ extension Engine {
 
 extension Engine {
     func shutDown() {
-        hub.stop()
+        let observation = hub.stop()
+        if configuration.lifecycleSource is ProcessLifecycleSource {
+            // Until then a signal waits for what is on its way, if only for a while.
+            finished.whenReached { observation?.cancel() }
+        } else {
+            observation?.cancel()
+        }
         store.prepareToClose()  // before the pipeline can come to its end
         let aftermath = core.withLock { $0.shutDown() }
         if aftermath.isIgnored { return }  // a second call, or the release of an instance that was shut down

@@ -8,9 +8,12 @@ final class NotificationRelay: Sendable {
     /// The process's own center.
     static let standard = NotificationRelay { .default }
 
+    /// Given the notification's sender.
+    typealias Action = @Sendable (AnyObject?) -> Void
+
     private struct State: Sendable {
         /// By the order in which they came.
-        var listeners: [Int: [String: @Sendable () -> Void]] = [:]
+        var listeners: [Int: [String: Action]] = [:]
         var lastId = 0
     }
 
@@ -25,6 +28,11 @@ final class NotificationRelay: Sendable {
 
     /// Calls an action at each notification of its name, until the token is cancelled or released.
     func listen(_ actions: [Notification.Name: @Sendable () -> Void]) -> CancellationToken {
+        listen(actions.mapValues { action -> Action in { _ in action() } })
+    }
+
+    /// The same, with the notification's sender.
+    func listen(_ actions: [Notification.Name: Action]) -> CancellationToken {
         let actions = Dictionary(uniqueKeysWithValues: actions.map { ($0.key.rawValue, $0.value) })
         names.withLock { names in
             for name in actions.keys where names.insert(name).inserted { register(name) }
@@ -39,15 +47,16 @@ final class NotificationRelay: Sendable {
 
     private func register(_ name: String) {
         // No queue: the state is to be told before the notification's poster goes on.
-        _ = center().addObserver(forName: Notification.Name(name), object: nil, queue: nil) { [weak self] _ in
-            self?.tell(name)
+        _ = center().addObserver(forName: Notification.Name(name), object: nil, queue: nil) {
+            [weak self] notification in
+            self?.tell(name, of: notification.object as AnyObject?)
         }
     }
 
-    private func tell(_ name: String) {
+    private func tell(_ name: String, of sender: AnyObject?) {
         let actions = state.withLock { state in
             state.listeners.sorted { $0.key < $1.key }.compactMap { $0.value[name] }
         }
-        for action in actions { action() }
+        for action in actions { action(sender) }
     }
 }

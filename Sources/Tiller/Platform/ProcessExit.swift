@@ -14,11 +14,11 @@ import Android
 /// request is in the hands of the system's network libraries when their own exit handlers run: those free what a request
 /// under way still uses.
 enum ProcessExit {
-    /// Given an action to run when the instance has stored everything.
+    /// Given an action to run when the instance has done it.
     typealias Drain = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     private struct State: Sendable {
-        var drains: [UInt64: (run: Drain, isLate: @Sendable () -> Void)] = [:]
+        var instances: [UInt64: (store: Drain, upload: Drain, isLate: @Sendable () -> Void)] = [:]
         /// Requests under way, and how to break them off.
         var requests: [UInt64: (@Sendable () -> Void)?] = [:]
         var lastId: UInt64 = 0
@@ -36,13 +36,16 @@ enum ProcessExit {
     private static let requestEnded = DispatchSemaphore(value: 0)
 
     /// - Parameters:
-    ///   - drain: Run when the process ends.
-    ///   - isLate: Run if it was not done in time.
+    ///   - store: Stores everything; run when the process ends.
+    ///   - upload: Tries once to deliver what waits; run when a signal that is observed ends the process.
+    ///   - isLate: Run if not all was stored in time.
     /// - Returns: Ends the registration when cancelled or released.
-    static func register(_ drain: @escaping Drain, isLate: @escaping @Sendable () -> Void) -> CancellationToken {
+    static func register(
+        store: @escaping Drain, upload: @escaping Drain, isLate: @escaping @Sendable () -> Void
+    ) -> CancellationToken {
         let (id, isFirst) = state.withLock { state in
             state.lastId += 1
-            state.drains[state.lastId] = (drain, isLate)
+            state.instances[state.lastId] = (store, upload, isLate)
             defer { state.isRegistered = true }
             return (state.lastId, !state.isRegistered)
         }
@@ -50,7 +53,7 @@ enum ProcessExit {
             SystemNetworking.registerExitHandler()
             atexit { ProcessExit.run() }
         }
-        return CancellationToken { state.withLock { $0.drains[id] = nil } }
+        return CancellationToken { state.withLock { $0.instances[id] = nil } }
     }
 
     /// Whether an exit has begun.
@@ -59,27 +62,52 @@ enum ProcessExit {
     private static func run() {
         state.withLock { $0.isExiting = true }
         let deadline = DispatchTime.now() + bound
-        drain(until: deadline)
+        drain(until: deadline, saysWhatIsLost: true)
         endRequests(until: deadline)
     }
 
-    /// On a thread of its own: the one that exits may hold a lock that a drain needs.
-    private static func drain(until deadline: DispatchTime) {
-        let drains = state.withLock { $0.drains.values.map { $0 } }
-        guard !drains.isEmpty else { return }
+    /// Has all instances store what was recorded. On a thread of its own: the one that exits may hold a lock that this needs.
+    ///
+    /// - Returns: Whether all was stored in time.
+    @discardableResult
+    static func drain(until deadline: DispatchTime, saysWhatIsLost: Bool) -> Bool {
+        let instances = state.withLock { Array($0.instances.values) }
+        guard !instances.isEmpty else { return true }
         let left = DispatchGroup()
-        let late = Locked(Set(drains.indices))
-        for _ in drains { left.enter() }
+        let late = Locked(Set(instances.indices))
+        for _ in instances { left.enter() }
         DispatchQueue.global().async {
-            for (index, drain) in drains.enumerated() {
-                drain.run {
+            for (index, instance) in instances.enumerated() {
+                instance.store {
                     late.withLock { _ = $0.remove(index) }
                     left.leave()
                 }
             }
         }
-        guard left.wait(timeout: deadline) == .timedOut else { return }
-        for index in late.withLock({ $0 }).sorted() { drains[index].isLate() }
+        guard left.wait(timeout: deadline) == .timedOut else { return true }
+        if saysWhatIsLost { for index in late.withLock({ $0 }).sorted() { instances[index].isLate() } }
+        return false
+    }
+
+    /// Has all instances try once to deliver what waits, and waits for that.
+    ///
+    /// - Parameter end: When it is reached, nobody waits any longer.
+    static func upload(for bound: DispatchTimeInterval, until end: Milestone) {
+        let uploads = state.withLock { $0.instances.values.map(\.upload) }
+        guard !uploads.isEmpty else { return }
+        let over = DispatchSemaphore(value: 0)
+        end.whenReached { over.signal() }
+        let left = Locked(uploads.count)
+        for upload in uploads {
+            upload {
+                let isLast = left.withLock { left in
+                    left -= 1
+                    return left == 0
+                }
+                if isLast { over.signal() }
+            }
+        }
+        _ = over.wait(timeout: .now() + bound)
     }
 
     /// What is nearly done may end by itself; the rest is broken off.

@@ -1,3 +1,5 @@
+import Foundation
+
 #if canImport(Glibc)
 import Glibc
 #elseif canImport(Musl)
@@ -12,7 +14,20 @@ enum SystemNetworking {
     static let preferredBodyBytes: Int? = nil
 
     static func registerExitHandler() {}
+
+    /// Whether the server's certificate was not accepted.
+    static func isCertificateFailure(_ error: NSError) -> Bool {
+        [
+            NSURLErrorServerCertificateUntrusted, NSURLErrorServerCertificateHasBadDate,
+            NSURLErrorServerCertificateHasUnknownRoot, NSURLErrorServerCertificateNotYetValid,
+        ].contains(error.code)
+    }
     #else
+    /// Whether the server's certificate was not accepted: the client has no code for it, and the words of libcurl.
+    static func isCertificateFailure(_ error: NSError) -> Bool {
+        error.code == NSURLErrorUnknown && error.localizedDescription.lowercased().contains("certificate")
+    }
+
     /// Above 64 KB `URLSession` does not stop watching whether its socket can be written to, and it always can.
     static let preferredBodyBytes: Int? = 60_000
 

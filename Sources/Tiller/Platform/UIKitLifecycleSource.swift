@@ -31,7 +31,11 @@ import UIKit
 ///
 /// Changes are told on the thread that posts the notification, which is the
 /// main one, before the notification's poster goes on.
-public final class UIKitLifecycleSource: LifecycleSource {
+///
+/// At a background notice the instance asks for a background task, and ends it
+/// when the upload of what waits is over or the system wants the time back.
+public final class UIKitLifecycleSource: SuspendingLifecycleSource {
+    let backgroundTime: any BackgroundTime
     private let lifecycle: ManualLifecycleSource
     private let listening: CancellationToken
 
@@ -46,12 +50,21 @@ public final class UIKitLifecycleSource: LifecycleSource {
     init(isInForeground: Bool = false, relay: NotificationRelay) {
         let lifecycle = ManualLifecycleSource(isInForeground: isInForeground)
         self.lifecycle = lifecycle
-        listening = relay.listen([
+        let time = UIKitBackgroundTime()
+        backgroundTime = time
+        let changes: [Notification.Name: @Sendable () -> Void] = [
             UIApplication.willEnterForegroundNotification: { lifecycle.foreground() },
             UIApplication.didBecomeActiveNotification: { lifecycle.foreground() },
             UIApplication.didEnterBackgroundNotification: { lifecycle.background() },
             UIApplication.willTerminateNotification: { lifecycle.terminate() },
-        ])
+        ]
+        listening = relay.listen(
+            changes.mapValues { change -> NotificationRelay.Action in
+                { sender in
+                    time.note(sender)
+                    change()
+                }
+            })
     }
 
     /// Begins to observe.

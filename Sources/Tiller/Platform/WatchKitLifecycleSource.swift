@@ -22,7 +22,11 @@ import Foundation
 ///
 /// Changes are told on the thread that posts the notification, which is the
 /// main one, before the notification's poster goes on.
-public final class WatchKitLifecycleSource: LifecycleSource {
+///
+/// At a background notice the instance asks for time until the upload of what
+/// waits is over.
+public final class WatchKitLifecycleSource: SuspendingLifecycleSource {
+    let backgroundTime: any BackgroundTime = ExpiringActivity()
     /// By their text, the same for both classes: WatchKit's constants may be read on the main actor only, and an instance
     /// may be made on any thread.
     enum Notices {

@@ -47,6 +47,17 @@ package protocol EventStore: StateStore {
 
     /// Runs an action, once at most, when another instance of this process waits for the store to be closed.
     func whenWanted(_ action: @escaping @Sendable () -> Void)
+
+    /// The process may be frozen from now on: no lock may be held that another process needs. From any thread.
+    func prepareForSuspension()
+
+    /// The process goes on, also if it was never frozen.
+    func endSuspension()
+}
+
+extension EventStore {
+    package func prepareForSuspension() {}
+    package func endSuspension() {}
 }
 
 /// How many events a store has had since it was opened.

@@ -14,4 +14,17 @@ public import Foundation
     private nonisolated static func name(_ part: String) -> Notification.Name {
         Notification.Name("UIApplication\(part)Notification")
     }
+
+    /// No time, unless a subclass gives some.
+    open nonisolated func beginBackgroundTask(
+        withName taskName: String?, expirationHandler handler: (@MainActor @Sendable () -> Void)? = nil
+    ) -> UIBackgroundTaskIdentifier { .invalid }
+
+    open nonisolated func endBackgroundTask(_ identifier: UIBackgroundTaskIdentifier) {}
+}
+
+public struct UIBackgroundTaskIdentifier: RawRepresentable, Hashable, Sendable {
+    public static let invalid = UIBackgroundTaskIdentifier(rawValue: 0)
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
 }
