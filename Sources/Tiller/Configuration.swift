@@ -162,6 +162,10 @@ public struct Limits: Sendable, Hashable {
     /// oldest segment is given up, and its events are counted and reported.
     public var storageBytes: Int
 
+    /// How old stored events may become; `nil`, the default: any age. A closed segment whose newest event is older is given
+    /// up as a whole when the next one is begun, and its events are counted and reported as those over `storageBytes`.
+    public var storageAge: Duration?
+
     /// The largest event, in bytes of JSON as it is stored; 32 KiB, which is what RudderStack documents for one call.
     /// A larger one is dropped and counted.
     public var eventBytes: Int
@@ -190,10 +194,11 @@ public struct Limits: Sendable, Hashable {
     ///   - destinationEvents: 1 000.
     ///   - destinationBytes: 4 000 000.
     ///   - noticeWait: One second.
+    ///   - storageAge: Any.
     public init(
         memoryEvents: Int = 100_000, memoryBytes: Int = 16_000_000, storageBytes: Int = 100_000_000,
         eventBytes: Int = 32_768, batchBytes: Int = 500_000, destinationEvents: Int = 1_000,
-        destinationBytes: Int = 4_000_000, noticeWait: Duration = .seconds(1)
+        destinationBytes: Int = 4_000_000, noticeWait: Duration = .seconds(1), storageAge: Duration? = nil
     ) {
         self.memoryEvents = memoryEvents
         self.memoryBytes = memoryBytes
@@ -203,6 +208,7 @@ public struct Limits: Sendable, Hashable {
         self.destinationEvents = destinationEvents
         self.destinationBytes = destinationBytes
         self.noticeWait = noticeWait
+        self.storageAge = storageAge
     }
 }
 

@@ -60,8 +60,19 @@ extension Uploader {
         upload()
     }
 
+    /// Another process wants what it has stored to be uploaded.
+    func listenToOthers() {
+        store.whenOthersStore { [weak self] in
+            self?.environment.onExecutor { [weak self] in
+                guard let self, self.environment.isFree.isReached else { return }
+                self.upload()
+            }
+        }
+    }
+
     /// Everything that waits is asked for, so that no interval need end.
     private func upload() {
+        store.look()
         let interval = state.withLock { state in
             let counts = store.counts
             state.target = counts.appended

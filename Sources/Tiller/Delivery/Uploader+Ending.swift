@@ -9,6 +9,7 @@ extension Uploader {
             if state.isDone { return Self.shutDown }
             if endpoint == nil { return .stopped(reason: Self.unusable) }
             if let pause = state.pause { return pause.result }
+            if let since = state.leftToOwner { return .waiting(until: since, reason: Self.others) }
             state.flushWaiters.append(FlushWaiter(target: state.target, resume: resume))
             return nil
         }

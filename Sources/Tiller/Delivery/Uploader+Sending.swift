@@ -3,6 +3,7 @@
 extension Uploader {
     /// Longer than the 10 s after which the gateway itself gives up on a slow store.
     private static let requestTimeout = Duration.seconds(30)
+    static let others = "another process uploads what is stored here"
 
     func start() {
         guard endpoint != nil else { return resumeAll(with: .stopped(reason: Self.unusable)) }
@@ -11,6 +12,7 @@ extension Uploader {
                 store.counts.settled < state.target
             else { return nil }
             state.isRunning = true
+            state.leftToOwner = nil
             state.hasBegun = false
             state.run += 1
             return state.run
@@ -53,6 +55,8 @@ extension Uploader {
 
     /// - Returns: Whether to go on.
     private func uploadOnce() async -> Bool {
+        let target = state.withLock { $0.target }
+        guard store.mayUpload() else { return leaveToOwner(upTo: target) }
         let appended = store.counts.appended
         let next: (batch: StoredBatch, request: TransportRequest)?
         do {
@@ -72,6 +76,26 @@ extension Uploader {
         }
         guard rest(ifAppended: appended) else { return true }
         resumeAll(with: .stopped(reason: "the store was closed"))
+        return false
+    }
+
+    /// Another process uploads what this one has stored, and knows that it is wanted.
+    ///
+    /// - Returns: Whether to go on: more was asked for meanwhile.
+    private func leaveToOwner(upTo target: Int) -> Bool {
+        let now = time.wallMilliseconds
+        let (goesOn, reached) = state.withLock { state -> (Bool, [FlushWaiter]) in
+            if state.target > target { return (true, []) }
+            state.isRunning = false
+            state.leftToOwner = now
+            state.letGo()
+            let settled = store.counts.settled
+            defer { state.flushWaiters.removeAll { $0.target <= settled } }
+            return (false, state.flushWaiters.filter { $0.target <= settled })
+        }
+        if goesOn { return true }
+        for waiter in reached { waiter.resume(.delivered) }
+        resumeAll(with: .waiting(until: now, reason: Self.others))
         return false
     }
 

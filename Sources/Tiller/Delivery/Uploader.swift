@@ -15,6 +15,8 @@ final class Uploader: Uploads {
         /// The app has gone to the background: the next events that are stored are uploaded at once.
         var isLeaving = false
         var isRunning = false
+        /// Since when another process has to upload; `nil`: it is this one that does.
+        var leftToOwner: Int64?
         /// Counts the runs, and says whether the present one has a thread yet.
         var run = 0
         var hasBegun = false
@@ -133,6 +135,7 @@ final class Uploader: Uploads {
             )
         }
         tellProgress()
+        listenToOthers()
         // Strong: the end of what had the place before may be all that holds it.
         environment.isFree.whenReached {
             self.askAboutBacklog()

@@ -159,7 +159,8 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
     var seals: Bool { typed?.seals(state) ?? false }
 
     mutating func restore(_ stored: Stored, in section: inout Section) {
-        guard let typed, !stored.isUnreadable else { return }
+        isUnread = stored.isUnreadable
+        guard let typed, !isUnread else { return }
         isUnread = false
         section.begin(slot: id, isUnread: false)
         state = typed.restore(stored, present: state, in: &section)

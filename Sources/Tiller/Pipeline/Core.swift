@@ -23,7 +23,7 @@ struct Core: Sendable {
     private var saved: [String: JSONObject] = [:]
     private let time: any TimeSource
     private let bootIdentity: String?
-    private let ownsStore: Bool
+    private var ownsStore: Bool
 
     init(configuration: Configuration, ownsStore: Bool) {
         time = configuration.time
@@ -352,6 +352,24 @@ extension Core {
 
     /// Capturing plugins whose stored state was unreadable.
     var unreadKeys: [(slot: Int, key: String)] { slots.filter(\.isUnread).map { ($0.id, $0.key) } }
+
+    /// The store has become this instance's, or another's. What a guest saved was its own and ends here.
+    ///
+    /// - Parameter stored: What the store has for each slot, read off the lock; empty for another's.
+    mutating func changeOwnership(to isOwned: Bool, _ stored: [(slot: Int, stored: Stored)]) -> Aftermath {
+        guard !isShutDown, ownsStore != isOwned else { return Aftermath() }
+        ownsStore = isOwned
+        saved = [:]
+        var section = makeSection()
+        for (slot, stored) in stored {
+            guard let index = slots.firstIndex(where: { $0.id == slot }) else { continue }
+            slots[index].restore(stored, in: &section)
+        }
+        return close(section, with: .none)
+    }
+
+    /// What plugins have stored, by slot.
+    var keys: [(slot: Int, key: String)] { slots.map { ($0.id, $0.key) } }
 
     mutating func restore(_ slot: Int, from stored: Stored) -> Aftermath {
         guard !isShutDown, let index = slots.firstIndex(where: { $0.id == slot && $0.isUnread }) else {

@@ -19,6 +19,7 @@ final class Engine: Sendable {
     /// The last upload is over, and the store is closed.
     let finished = Milestone()
     private let weakHandle = Locked(WeakHandle())
+    private let birth = ForkedChild.generation
     private let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
     /// Those who follow the status.
@@ -37,10 +38,12 @@ final class Engine: Sendable {
         core = Locked(Core(configuration: configuration, ownsStore: store.isOwned))
         pipeline = Pipeline(limits: configuration.limits, store: store, diagnostics: diagnostics)
         hub = LifecycleHub()
+        // The system ends an app that is suspended with a lock in a folder that it shares with its extensions.
+        let isShared = if case .folder = configuration.storage { true } else { false }
         suspension = Suspension(of: configuration.lifecycleSource) { [store] in
-            store.prepareForSuspension()
+            if isShared { store.releaseOwnership() }
         } resume: { [store] in
-            store.endSuspension()
+            if isShared { store.reclaim() }
         }
         store.whenGone { [core] count, bytes, outcome in
             core.withLock { $0.release(count: count, bytes: bytes, as: outcome == .refused ? .refused : nil) }
@@ -55,6 +58,7 @@ final class Engine: Sendable {
                 "The process ended before all was stored: about \(self.account.inMemory) events are lost")
         }
         exitToken.withLock { $0 = token }
+        store.whenOwnershipChanges { [weak self] in self?.didChangeOwnership(to: $0) }
         if configuration.writeKey.isEmpty { diagnostics.error("The write key is empty: no data plane will know it") }
     }
 
@@ -69,21 +73,36 @@ final class Engine: Sendable {
 // MARK: - Calls
 
 extension Engine {
+    /// The process is a forked child of the one in which this instance lives: its threads are not here, and its locks may
+    /// be held by them.
+    private var isInert: Bool {
+        guard birth != ForkedChild.generation else { return false }
+        if ForkedChild.isFirstMention() {
+            diagnostics.error("The process was forked: instances of its parent do nothing here; make new ones")
+        }
+        return true
+    }
+
     func record(_ event: consuming Event, after commands: [any Command] = []) {
+        if isInert { return }
         event.measure()
         finish(core.withLock(moving: event) { core, event in core.record(event, after: commands) })
     }
 
-    func perform(_ command: any Command) { finish(core.withLock { $0.perform(command) }) }
+    func perform(_ command: any Command) {
+        if !isInert { finish(core.withLock { $0.perform(command) }) }
+    }
 
-    func flush() { finish(core.withLock { $0.send(.flush) }) }
+    func flush() {
+        if !isInert { finish(core.withLock { $0.send(.flush) }) }
+    }
 
     /// Runs an action when everything recorded before has passed the pipeline, or at once after the end.
     func whenPassed(_ action: @escaping @Sendable () -> Void) { whenPassed(throughDestinations: false, action) }
 
     /// - Parameter throughDestinations: Whether the queues of the destinations beside the data plane count too.
     func whenPassed(throughDestinations: Bool, _ action: @escaping @Sendable () -> Void) {
-        if closed.isReached {
+        if isInert || closed.isReached {
             action()
         } else {
             finish(core.withLock { $0.send(.barrier(throughDestinations: throughDestinations, action)) })
@@ -93,7 +112,8 @@ extension Engine {
     func read<P: CapturingPlugin, Result>(
         _ type: P.Type, _ body: (P.State, borrowing Section) -> Result?
     ) -> Result? {
-        core.withLock { core in
+        if isInert { return nil }
+        return core.withLock { core in
             guard !core.isShutDown,
                 let state = core.slots.first(where: { $0.isCapturing && $0.plugin is P })?.state(as: P.State.self)
             else { return nil }
@@ -172,6 +192,7 @@ extension Engine {
 
 extension Engine {
     func add(_ plugin: any Plugin) {
+        if isInert { return }
         switch core.withLock({ $0.admit(plugin) }) {
         case .known: return
         case .shutDown:
@@ -233,7 +254,7 @@ extension Engine {
     }
 
     func remove(_ plugin: any Plugin) {
-        guard let aftermath = core.withLock({ $0.remove(plugin) }) else { return }
+        guard !isInert, let aftermath = core.withLock({ $0.remove(plugin) }) else { return }
         if let observer = plugin as? any LifecycleObserver { hub.remove(observer) }
         finish(aftermath)
     }
@@ -250,6 +271,7 @@ extension Engine {
 extension Engine {
     /// A change of the app's state and what the capturing plugins make of it: one step.
     func apply(_ change: LifecycleEvent) {
+        if isInert { return }
         switch change {
         case .foreground:
             suspension.end()
@@ -299,6 +321,17 @@ extension Engine {
             let stored = store.load(key)
             finish(core.withLock { $0.restore(slot, from: stored) })
         }
+    }
+}
+
+// MARK: - Ownership
+
+extension Engine {
+    /// The store is read off the lock, and its state taken over in one step.
+    private func didChangeOwnership(to isOwned: Bool) {
+        let keys = isOwned ? core.withLock { $0.keys } : []
+        let stored = keys.map { (slot: $0.slot, stored: store.load($0.key)) }
+        finish(core.withLock { $0.changeOwnership(to: isOwned, stored) })
     }
 }
 
@@ -354,6 +387,7 @@ extension Engine {
 
 extension Engine {
     func shutDown() {
+        if isInert { return [closed, drained, finished].forEach { $0.reach() } }
         let observation = hub.stop()
         if configuration.lifecycleSource is ProcessLifecycleSource {
             // Until then a signal waits for what is on its way, if only for a while.

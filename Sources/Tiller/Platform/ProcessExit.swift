@@ -18,12 +18,21 @@ enum ProcessExit {
     typealias Drain = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     private struct State: Sendable {
-        var instances: [UInt64: (store: Drain, upload: Drain, isLate: @Sendable () -> Void)] = [:]
+        var instances: [UInt64: (store: Drain, upload: Drain, isLate: @Sendable () -> Void, birth: Int32)] = [:]
         /// Requests under way, and how to break them off.
         var requests: [UInt64: (@Sendable () -> Void)?] = [:]
+        /// The process that they are of.
+        var requestsBirth = ForkedChild.generation
         var lastId: UInt64 = 0
         var isRegistered = false
         var isExiting = false
+
+        /// Those of a parent that forked this process end there.
+        mutating func forgetParentsRequests() {
+            guard requestsBirth != ForkedChild.generation else { return }
+            requestsBirth = ForkedChild.generation
+            requests = [:]
+        }
     }
 
     /// How long an exit waits, at the most, for all instances together.
@@ -45,7 +54,7 @@ enum ProcessExit {
     ) -> CancellationToken {
         let (id, isFirst) = state.withLock { state in
             state.lastId += 1
-            state.instances[state.lastId] = (store, upload, isLate)
+            state.instances[state.lastId] = (store, upload, isLate, ForkedChild.generation)
             defer { state.isRegistered = true }
             return (state.lastId, !state.isRegistered)
         }
@@ -60,7 +69,10 @@ enum ProcessExit {
     static var hasBegun: Bool { state.withLock { $0.isExiting } }
 
     private static func run() {
-        state.withLock { $0.isExiting = true }
+        state.withLock { state in
+            state.isExiting = true
+            state.forgetParentsRequests()
+        }
         let deadline = DispatchTime.now() + bound
         drain(until: deadline, saysWhatIsLost: true)
         endRequests(until: deadline)
@@ -71,7 +83,8 @@ enum ProcessExit {
     /// - Returns: Whether all was stored in time.
     @discardableResult
     static func drain(until deadline: DispatchTime, saysWhatIsLost: Bool) -> Bool {
-        let instances = state.withLock { Array($0.instances.values) }
+        // What a forked child has of its parent's instances has no threads there.
+        let instances = state.withLock { $0.instances.values.filter { $0.birth == ForkedChild.generation } }
         guard !instances.isEmpty else { return true }
         let left = DispatchGroup()
         let late = Locked(Set(instances.indices))
@@ -131,6 +144,7 @@ extension ProcessExit {
     static func beginRequest() -> UInt64? {
         state.withLock { state in
             guard !state.isExiting else { return nil }
+            state.forgetParentsRequests()
             state.lastId += 1
             state.requests[state.lastId] = .some(nil)
             return state.lastId

@@ -189,6 +189,51 @@ package struct SystemFiles: FileSystem {
         throw FileFailure.system(operation: "lock", path: path, code: reason)
     }
 
+    package func makeLock(_ path: String, by temporary: String, mayBeSeenUnlocked: Bool) throws -> any FileLock {
+        let descriptor = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw Self.failure("make", temporary) }
+        defer { unlink(temporary) }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            defer { Self.release(descriptor) }
+            throw Self.failure("lock", temporary)
+        }
+        if link(temporary, path) == 0 { return Lock(descriptor: descriptor) }
+        let reason = errno
+        Self.release(descriptor)
+        switch reason {
+        case EEXIST: throw FileFailure.exists(path: path)
+        case ENOENT: throw FileFailure.missing(path: temporary)
+        // A file has one name only, on some file systems and for apps on Android.
+        default:
+            guard mayBeSeenUnlocked, [EPERM, EACCES, ENOTSUP, EOPNOTSUPP, ENOSYS, EMLINK].contains(reason) else {
+                throw FileFailure.system(operation: "link", path: path, code: reason)
+            }
+            return try createLock(path)
+        }
+    }
+
+    private func createLock(_ path: String) throws -> any FileLock {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else {
+            throw errno == EEXIST ? FileFailure.exists(path: path) : Self.failure("make", path)
+        }
+        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return Lock(descriptor: descriptor) }
+        defer { Self.release(descriptor) }
+        throw Self.failure("lock", path)
+    }
+
+    package func isLocked(_ path: String) throws -> Bool {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return false }
+            throw Self.failure("open", path)
+        }
+        defer { Self.release(descriptor) }
+        if flock(descriptor, LOCK_SH | LOCK_NB) == 0 { return false }
+        if errno == EWOULDBLOCK { return true }
+        throw Self.failure("lock", path)
+    }
+
     package func createAppender(_ path: String) throws -> any FileAppender {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
@@ -203,10 +248,10 @@ package struct SystemFiles: FileSystem {
         return fstat(descriptor, &status) != 0 || status.st_nlink > 0
     }
 
-    private static func release(_ descriptor: Int32) { _ = close(descriptor) }
+    static func release(_ descriptor: Int32) { _ = close(descriptor) }
 
     /// Here because a method of the same name hides the system's.
-    private static func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
+    static func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
         #if canImport(Darwin)
         Darwin.write(descriptor, bytes, count)
         #elseif canImport(Glibc)
@@ -248,14 +293,23 @@ extension SystemFiles {
         func close() { release(descriptor) }
     }
 
+    /// A forked child inherits the lock with the descriptor: `ForkedChild` closes it there, and the parent keeps its lock.
     private struct Lock: FileLock {
         let descriptor: Int32
+        private let birth = ForkedChild.generation
+
+        init(descriptor: Int32) {
+            self.descriptor = descriptor
+            ForkedChild.closes(descriptor)
+        }
 
         var hasName: Bool { SystemFiles.hasName(descriptor) }
 
         /// Closing alone would not do while a child process that was just forked has the descriptor too.
         func unlock() {
+            guard birth == ForkedChild.generation else { return }
             _ = flock(descriptor, LOCK_UN)
+            ForkedChild.closesNoMore(descriptor)
             release(descriptor)
         }
     }

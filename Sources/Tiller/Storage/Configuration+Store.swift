@@ -37,9 +37,10 @@ extension Configuration {
         defer { messages.deliver() }
         do {
             let log = try EventLog(
-                folder: folder, on: fileSystem, limits: limits, boot: time.bootHash, diagnostics: deferring)
-            // A guest reads what is remembered, and keeps its events to itself.
-            return log.isOwned
+                folder: folder, on: fileSystem, limits: limits, boot: time.bootHash,
+                wallMilliseconds: { [time] in time.wallMilliseconds }, diagnostics: deferring)
+            // Without locks what is remembered is read, and everything else is kept in memory.
+            return log.isDurable
                 ? OverflowingStore(log, messages: messages) : inMemory(log, diagnostics, messages: messages)
         } catch {
             deferring.error("Nothing can be stored; everything is kept in memory", error)

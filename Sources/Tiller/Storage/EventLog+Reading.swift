@@ -9,10 +9,11 @@ extension EventLog {
     func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) throws -> StoredBatch? {
         defer {
             tidy()
-            messages.deliver()
+            endOfCall()
         }
         if known.withLock({ $0.index.nextRun(after: held)?.hasUnread ?? false }) { readUnread() }
         return try reader.withLock { reader in
+            guard isOwned else { return nil }
             var held = held
             while !reader.isClosed, let run = known.withLock({ [held] in $0.index.nextRun(after: held) }) {
                 let start = run.start(after: held)
@@ -80,9 +81,10 @@ extension EventLog {
                 return
             }
             batch.extend(to: end)
-            if run.number == ownRun, offset == run.segments.count - 1 {
+            if offset == run.segments.count - 1, run.number == ownRun || run.isLive {
                 reader.cursor = Cursor(
-                    run: run.number, segment: segment.index, number: batch.end, offset: from + bytes.count)
+                    run: run.number, segment: segment.index, number: batch.end,
+                    offset: run.isLive ? segment.scanned : from + bytes.count)
             }
         }
         batch.extend(to: run.end)
@@ -117,8 +119,8 @@ extension EventLog {
             messages.deliver()
         }
         try reader.withLock { reader in
-            // After the end the folder may be another instance's, which sends the batch again.
-            if reader.isClosed { throw Closed() }
+            // The folder may be another instance's now, which sends the batch again.
+            if reader.isClosed || !isOwned { throw Closed() }
             try settle(settled, &reader)
         }
     }
@@ -134,7 +136,9 @@ extension EventLog {
             }
             return (runs, known.index.sums.damaged - before)
         }
-        if damaged > 0 { diagnostics.error("\(damaged) stored events were damaged and can't be delivered") }
+        diagnostics.loss(Int(clamping: damaged), "damaged on the disk") {
+            "\(damaged) stored events were damaged and can't be delivered"
+        }
         var failure: (any Error)?
         for run in runs {
             do { try acknowledge(run, &reader) } catch { failure = failure ?? error }
@@ -143,7 +147,7 @@ extension EventLog {
     }
 
     func acknowledge(_ run: LogIndex.Run, _ reader: inout Reader) throws {
-        guard ownership.isInPlace else { throw Removed() }
+        guard isInPlace else { throw Removed() }
         var slots =
             reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number), on: disk)
         try slots.write([run.position] + run.sums.values + [0])
@@ -153,6 +157,7 @@ extension EventLog {
     /// Removes what is finished, after a checkpoint where it needs one.
     func tidy() {
         let (isFinished, needsCheckpoint) = known.withLock { known in
+            guard known.isOwner else { return (false, false) }
             let waits = !known.index.finishedSegments(covered: false).isEmpty
             let isFinished = !known.index.finishedSegments(covered: true).isEmpty || known.index.runToFold != nil
             return (waits || isFinished, waits)
@@ -167,7 +172,7 @@ extension EventLog {
     /// Removes closed segments that hold nothing any more, and runs that are over. First acknowledge, then remove, and on
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
-        guard ownership.isInPlace else { return }
+        guard isOwned, isInPlace else { return }
         do {
             let removable = known.withLock { $0.index.removableSegments }
             for run in Set(removable.map(\.run)).sorted() { try secureAcknowledgement(of: run, &reader) }
@@ -194,8 +199,8 @@ extension EventLog {
         }
     }
 
-    /// Takes a run that is over into the base: its sums and its number with one write, then its files go, the
-    /// acknowledgement last.
+    /// Takes a run that is over into the base: its sums and its number with one write, then its files go, the lock last: as
+    /// long as that is there, nobody takes the number.
     private func fold(_ run: LogIndex.Run, _ reader: inout Reader) throws {
         try removeLeftovers(&reader)
         // The base names one run only: nothing of the one before may come back.
@@ -205,7 +210,8 @@ extension EventLog {
         try reader.base.write([max(base[0], number), number] + (LogIndex.Sums(base[2...]) + run.sums).values)
         reader.acknowledgements[run.number] = nil
         reader.leftovers =
-            run.segments.map { files.segment($0, of: run.number) } + [files.acknowledgement(of: run.number)]
+            run.segments.map { files.segment($0, of: run.number) }
+            + [files.acknowledgement(of: run.number), files.runLock(of: run.number)]
         known.withLock { $0.index.fold(run.number) }
         reader.mustSyncFolder = base[0] == 0
         try disk.sync(files.base)

@@ -23,25 +23,31 @@ extension EventLog {
     private static let changesPerCheckpoint = 1_024
 
     func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
-        defer { messages.deliver() }
+        if isInherited { return (0, Closed()) }
+        defer { endOfCall() }
         return writer.withLock { writer in
-            guard isOwned, !writer.isClosed else { return (0, Closed()) }
+            guard isDurable, !writer.isClosed else { return (0, Closed()) }
+            if !isOwned { return appendAsGuest(records, &writer) }
             // What could not be read is replaced only if it still can't.
             if records.contains(where: { !$0.changes.isEmpty }) { readAgain() }
-            var stored = 0
-            var mayMakeRoom = true
-            while stored < records.count {
-                do {
-                    stored += try appendSome(of: records[stored...], &writer)
-                } catch {
-                    guard mayMakeRoom, (error as? FileFailure)?.isNoSpace == true, makeRoom(&writer) else {
-                        return (stored, error)
-                    }
-                    mayMakeRoom = false
-                }
-            }
-            return (stored, nil)
+            return append(records, &writer)
         }
+    }
+
+    private func append(_ records: [StoreRecord], _ writer: inout Writer) -> (stored: Int, failure: (any Error)?) {
+        var stored = 0
+        var mayMakeRoom = true
+        while stored < records.count {
+            do {
+                stored += try appendSome(of: records[stored...], isFirst: stored == 0, &writer)
+            } catch {
+                guard mayMakeRoom, (error as? FileFailure)?.isNoSpace == true, makeRoom(&writer) else {
+                    return (stored, error)
+                }
+                mayMakeRoom = false
+            }
+        }
+        return (stored, nil)
     }
 
     /// What takes up a full disk need not be the log's own delivered events: the segment that is written goes, if nothing
@@ -49,7 +55,7 @@ extension EventLog {
     ///
     /// - Returns: Whether something is gone.
     private func makeRoom(_ writer: inout Writer) -> Bool {
-        guard known.withLock({ $0.index.isOwnRunOver }), writer.size > 0 else { return false }
+        guard isOwned, known.withLock({ $0.index.isOwnRunOver }), writer.size > 0 else { return false }
         // Needs a little room itself, where there is state in the segment.
         if known.withLock({ $0.changesSinceCheckpoint > 0 }) { checkpoint(&writer) }
         leaveSegment(&writer)
@@ -58,8 +64,19 @@ extension EventLog {
         return known.withLock { $0.index.bytes } < before
     }
 
+    /// A guest writes no state.
+    private func appendAsGuest(
+        _ records: [StoreRecord], _ writer: inout Writer
+    ) -> (stored: Int, failure: (any Error)?) {
+        let events = records.indices.filter { records[$0].event != nil }
+        let (stored, failure) = append(events.map { StoreRecord(event: records[$0].event, changes: []) }, &writer)
+        return (stored < events.count ? events[stored] : records.count, failure)
+    }
+
     /// As many records as the segment takes, in one write.
-    private func appendSome(of records: ArraySlice<StoreRecord>, _ writer: inout Writer) throws -> Int {
+    private func appendSome(
+        of records: ArraySlice<StoreRecord>, isFirst: Bool, _ writer: inout Writer
+    ) throws -> Int {
         if let appender = writer.appender, !appender.hasName {
             leaveSegment(&writer)
             writer.mustWriteAll = true
@@ -83,6 +100,7 @@ extension EventLog {
             cutBack(appender, &writer)
             throw error
         }
+        if isFirst { writer.lastAppend = (ownRun, writer.next) }
         writer.isDirty = true
         writer.size += bytes.count
         writer.next = next
@@ -145,24 +163,15 @@ extension EventLog {
         try renewFolder(&writer)
         // Processes that store less than a segment each come this way only.
         evict(&writer)
-        if !writer.hasNotedRun {
-            // So that the number is never used again, also when the run's files are gone.
-            try reader.withLock { reader in
-                var values = reader.base.values
-                values[0] = UInt64(ownRun)
-                try reader.base.write(values)
-                try disk.sync(files.base)
-            }
-            writer.hasNotedRun = true
-        }
+        let run = try writer.run ?? beginRun(&writer)
         var segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
         let appender: any FileAppender
         do {
-            appender = try disk.createAppender(files.segment(segment, of: ownRun))
+            appender = try disk.createAppender(files.segment(segment, of: run.number))
         } catch FileFailure.exists {
             // Something that is not ours has the name.
             segment = LogIndex.Segment(index: writer.segment + 2, first: writer.next)
-            appender = try disk.createAppender(files.segment(segment, of: ownRun))
+            appender = try disk.createAppender(files.segment(segment, of: run.number))
         }
         writer.appender = appender
         writer.segment = segment.index
@@ -173,21 +182,33 @@ extension EventLog {
         return appender
     }
 
-    /// Where somebody has removed the folder, it is made anew, and locked anew. What was in it is missed, and counted, when
-    /// its turn to be delivered comes.
+    /// Where somebody has removed the folder, it is made anew, and locked anew. What was in it is lost, and counted.
     private func renewFolder(_ writer: inout Writer) throws {
-        guard ownership.isHeld, !ownership.isInPlace else { return }
+        guard !isInPlace || !(writer.run?.isInPlace ?? true) else { return }
         diagnostics.once("removed", .error, "\(files.folder) was removed while it is used; it is made anew")
         try disk.makeFolder(files.folder)
-        guard try ownership.renew(on: disk) else { throw TakenOver() }
-        writer.hasNotedRun = false
+        if isOwned, let ownership {
+            guard try ownership.isInPlace || ownership.renew() else { throw TakenOver() }
+        }
+        endRun(&writer)
+        let lost = known.withLock { $0.index.forget() }
+        diagnostics.loss(lost, "removed from the disk") { "\(lost) stored events were removed by somebody else" }
+        guard isOwned else { return }
+        try reader.withLock { reader in
+            reader.cursor = nil
+            reader.acknowledgements = [:]
+            reader.leftovers = []
+            reader.base = SlotFile(new: files.base, on: disk)
+            let (sums, run) = known.withLock { ($0.index.folded, $0.index.covered.run) }
+            try reader.base.write([UInt64(run), 0] + sums.values)
+        }
         writer.mustWriteAll = true
-        known.withLock { $0.index.uncover() }
     }
 
     /// What is known and was on the disk, and is there no longer: the state, and how far events are delivered.
     private func writeAll(_ writer: inout Writer) {
         writer.mustWriteAll = false
+        guard isOwned else { return }
         checkpoint(&writer)
         reader.withLock { reader in
             do {
@@ -198,20 +219,38 @@ extension EventLog {
         }
     }
 
-    /// The segment is synced by the checkpoint that its end asks for.
+    /// The number is chosen late: an owner's run must come after those of all owners before it.
+    private func beginRun(_ writer: inout Writer) throws -> RunLock {
+        let (isOwner, covered) = known.withLock { ($0.isOwner, $0.index.covered) }
+        let run = try RunLock(files, on: disk, isOwner: isOwner, after: covered)
+        writer.run = run
+        known.withLock { known in
+            known.index.ownRun = run.number
+            known.ownRuns.insert(run.number)
+        }
+        return run
+    }
+
+    /// The segment is synced by the checkpoint that its end asks for; a guest writes none.
     private func endSegment(_ writer: inout Writer) {
-        checkpoint(&writer)
+        if isOwned {
+            checkpoint(&writer)
+        } else {
+            try? sync(&writer)  // events survive the process anyway
+        }
         leaveSegment(&writer)
+        guard isOwned else { return }
         evict(&writer)
         reader.withLock { sweep(&$0) }
     }
 
-    /// The oldest segments go until the rest is as small as it should be.
+    /// The oldest segments go until the rest is as small, and as young, as it should be.
     private func evict(_ writer: inout Writer) {
-        while let (run, segment, isCovered) = known.withLock({ $0.index.segmentToEvict(limit: limits.storageBytes) }) {
+        guard isOwned else { return }
+        while let (run, segment, isCovered) = segmentToEvict() {
             if !isCovered { checkpoint(&writer) }
             guard
-                known.withLock({ $0.index.segmentToEvict(limit: limits.storageBytes)?.isCovered }) == true,
+                known.withLock({ $0.index.oldestClosedSegment?.isCovered }) == true,
                 reader.withLock({ evict(segment, of: run, &$0) })
             else {
                 diagnostics.once("evict", .error, "The store is larger than it should be, and nothing of it can go now")
@@ -220,12 +259,35 @@ extension EventLog {
         }
     }
 
+    private func segmentToEvict() -> (run: Int, segment: LogIndex.Segment, isCovered: Bool)? {
+        if let found = known.withLock({ $0.index.segmentToEvict(limit: limits.storageBytes) }) { return found }
+        guard let age = limits.storageAge, let oldest = known.withLock({ $0.index.oldestClosedSegment }),
+            let newest = newestEvent(in: oldest.segment, of: oldest.run),
+            newest < wallMilliseconds().addingClamped(-age.wholeMilliseconds)
+        else { return nil }
+        return oldest
+    }
+
+    /// When a segment's newest event was recorded, by the wall clock; `nil` if it holds none, or can't be read.
+    private func newestEvent(in segment: LogIndex.Segment, of run: Int) -> Int64? {
+        guard let bytes = try? disk.contents(of: files.segment(segment, of: run)) else { return nil }
+        return bytes.withUnsafeBytes { buffer in
+            var scanner = LogScanner()
+            var newest: Int64?
+            while let found = scanner.next(in: buffer) {
+                let wall = found.header.wallMilliseconds
+                if found.header.eventLength > 0 { newest = max(newest ?? wall, wall) }
+            }
+            return newest
+        }
+    }
+
     /// - Returns: Whether the segment is gone.
     private func evict(_ segment: LogIndex.Segment, of run: Int, _ reader: inout Reader) -> Bool {
         guard let (changed, count) = known.withLock({ $0.index.evict(segment.index, of: run) }) else { return false }
         if count > 0 {
-            diagnostics.once(
-                "evicted", .error, "The store is full: its oldest events are given up, \(count) in the first place")
+            let reason = "the store was full, or they were too old"
+            diagnostics.loss(Int(count), reason) { "\(count) stored events were given up: \(reason)" }
         }
         do {
             try acknowledge(changed, &reader)
@@ -252,8 +314,14 @@ extension EventLog {
             return (checkpoint, known.keepsOldCheckpoint)
         }
         // What is not known is not replaced, and what lies in the place of a removed folder is not ours.
-        guard isOwned, ownership.isInPlace, var checkpoint else { return }
-        checkpoint.place = LogPlace(run: ownRun, segment: writer.segment, offset: writer.size)
+        guard isOwned, isInPlace, var checkpoint else { return }
+        checkpoint.place = known.withLock { known in
+            if writer.run != nil {
+                return LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
+            }
+            // An owner without a run has read all owners before it.
+            return max(known.index.covered, LogPlace(run: known.highestRun + 1))
+        }
         do {
             try sync(&writer)
             // Earlier processes may have been killed before they did so.
@@ -284,7 +352,7 @@ extension EventLog {
     }
 
     func sync() {
-        defer { messages.deliver() }
+        defer { endOfCall() }
         writer.withLock { writer in
             do {
                 try sync(&writer)
@@ -294,7 +362,7 @@ extension EventLog {
         }
     }
 
-    private func sync(_ writer: inout Writer) throws {
+    func sync(_ writer: inout Writer) throws {
         try writer.appender?.sync()
         writer.isDirty = false
         while let segment = writer.unsynced.first {

@@ -18,6 +18,14 @@ final class EventLog: EventStore {
         var changesSinceCheckpoint = 0
         /// Keys whose stored value was no object and was replaced: the old checkpoint stays beside the new one.
         var keepsOldCheckpoint = false
+        /// Whether the folder is this instance's.
+        var isOwner: Bool
+        /// What other instances have in the folder is known up to this run.
+        var highestRun: Int
+        /// The runs that this instance has written.
+        var ownRuns: Set<Int> = []
+        /// It has become an owner, and that has not been told yet.
+        var mustTellOwnership = false
     }
 
     /// The segment that is written.
@@ -27,7 +35,7 @@ final class EventLog: EventStore {
         var size = 0
         /// The next event's number.
         var next: UInt64 = 0
-        var hasNotedRun = false
+        var run: RunLock?
         var mustSyncFolder = false
         /// Files were removed by others: what they told is written again.
         var mustWriteAll = false
@@ -35,6 +43,8 @@ final class EventLog: EventStore {
         var isDirty = false
         /// Segments that were left before they could be brought to the disk itself.
         var unsynced: [Int] = []
+        /// The run of the last records that were appended, and the number of the first event among them.
+        var lastAppend: (run: Int, number: UInt64) = (0, 0)
         var isClosed = false
     }
 
@@ -67,9 +77,11 @@ final class EventLog: EventStore {
     let messages: DeferringLogger
     let limits: Limits
     let boot: UInt64
-    let ownRun: Int
-    let isOwned: Bool
-    let ownership: FolderOwnership
+    let wallMilliseconds: @Sendable () -> Int64
+    /// `nil` where the file system has no locks: nothing is stored then.
+    let ownership: FolderOwnership?
+    let handlers = Locked(Handlers())
+    private let birth = ForkedChild.generation
     /// Taken in this order; the last one never while a file is read or written.
     let writer = Locked(Writer())
     let reader: Locked<Reader>
@@ -80,61 +92,94 @@ final class EventLog: EventStore {
     /// An instance of this process that is closing the folder is waited for, one second at the most.
     init(
         folder: String, on disk: any FileSystem = SystemFiles(), limits: Limits = Limits(), boot: UInt64,
-        diagnostics: Diagnostics
+        wallMilliseconds: @escaping @Sendable () -> Int64 = { SystemTime().wallMilliseconds }, diagnostics: Diagnostics
     ) throws {
         self.disk = disk
         files = LogFiles(folder: folder)
         (self.diagnostics, messages) = diagnostics.deferring()
         self.limits = limits
         self.boot = boot
+        self.wallMilliseconds = wallMilliseconds
         try disk.makeFolder(folder)
-        ownership = try FolderOwnership(of: folder, on: disk)
-        isOwned = ownership.isHeld
-        let opening: LogOpening
+        ownership = try Self.ownership(of: files, on: disk, self.diagnostics)
+        let isOwner = ownership?.isHeld ?? false
+        var opening: LogOpening
         do {
-            opening = try LogOpening(files, on: disk, isOwner: isOwned, self.diagnostics)
+            opening = try LogOpening(files, on: disk, isOwner: isOwner, self.diagnostics)
+            // The owner may have moved state from the log to the checkpoint while this guest read them.
+            for _ in 1...3 where !isOwner && opening.isOutdated {
+                opening = try LogOpening(files, on: disk, isOwner: false, self.diagnostics)
+            }
         } catch {
             messages.deliver()
             throw error
         }
-        ownRun = opening.index.ownRun
         reader = Locked(Reader(base: opening.base, acknowledgements: opening.acknowledgements))
-        known = Locked(
-            Known(
-                index: opening.index, contents: opening.contents, checkpoint: opening.checkpoint,
-                changesSinceCheckpoint: opening.changeCount))
-        if !isOwned {
-            self.diagnostics.error(
-                "Another instance uses \(folder): this one stores nothing, and what it has not delivered ends with it")
+        var known = Known(opening, isOwner: isOwner)
+        if !isOwner { known.index.letGoOfOthers(keeping: []) }
+        self.known = Locked(known)
+        if !isOwner, ownership != nil {
+            self.diagnostics.log(
+                .info, "Another instance uses \(folder): it uploads what this one stores, and owns the identity")
         }
         messages.deliver()
+    }
+
+    private static func ownership(
+        of files: LogFiles, on disk: any FileSystem, _ diagnostics: Diagnostics
+    ) throws -> FolderOwnership? {
+        do {
+            return try FolderOwnership(of: files, on: disk)
+        } catch let failure as FileFailure where failure.saysThatThereAreNoLocks {
+            diagnostics.error(
+                "The file system has no locks, so nothing is stored: what is not delivered ends with the process",
+                failure)
+            return nil
+        }
     }
 
     deinit { close() }
 
     // MARK: EventStore
 
-    var isDurable: Bool { isOwned }
+    var isDurable: Bool { ownership != nil }
+
+    /// A forked child has a copy of what its parent goes on using.
+    var isInherited: Bool { birth != ForkedChild.generation }
+
+    var isOwned: Bool { known.withLock { $0.isOwner } }
+
+    /// Whether the owner's lock keeps others out: its file may have been removed, and the folder with it.
+    var isInPlace: Bool { !isOwned || ownership?.isInPlace ?? true }
+
+    var ownRun: Int { known.withLock { $0.index.ownRun } }
 
     var counts: EventCounts { known.withLock { $0.index.counts } }
 
     var countsAndOwn: (counts: EventCounts, own: Int) { known.withLock { ($0.index.counts, $0.index.ownCount) } }
 
-    var nextEvent: (run: Int, number: UInt64) { (ownRun, writer.withLock { $0.next }) }
+    var lastAppend: (run: Int, number: UInt64) { writer.withLock { $0.lastAppend } }
 
-    func prepareToClose() { ownership.prepareToClose() }
+    func prepareToClose() { ownership?.prepareToClose() }
 
-    func whenWanted(_ action: @escaping @Sendable () -> Void) { ownership.whenWanted(action) }
+    func whenWanted(_ action: @escaping @Sendable () -> Void) { ownership?.whenWanted(action) }
 
     /// Writes nothing: what was stored is there, and the next opening finds its state.
     func close() {
+        if isInherited { return }
         defer { messages.deliver() }
         writer.withLock { writer in
             writer.isClosed = true
             writer.appender.take()?.close()
+            writer.run.take()?.unlock()
         }
         reader.withLock { $0.isClosed = true }
-        ownership.close()
+        let signal = handlers.withLock { handlers in
+            defer { handlers = Handlers() }
+            return handlers.signal
+        }
+        signal?.cancel()
+        ownership?.close()
     }
 
     // MARK: State
@@ -163,6 +208,21 @@ final class EventLog: EventStore {
             known.checkpoint = checkpoint
             known.contents = .objects(changes.applied(to: checkpoint.objects))
         }
+    }
+}
+
+extension EventLog.Known {
+    init(_ opening: LogOpening, isOwner: Bool) {
+        self.init(
+            index: opening.index, contents: opening.contents, checkpoint: opening.checkpoint,
+            changesSinceCheckpoint: opening.changeCount, isOwner: isOwner, highestRun: opening.highestRun)
+    }
+}
+
+extension FileFailure {
+    /// Not even a lock that is free can be had.
+    fileprivate var saysThatThereAreNoLocks: Bool {
+        if case .system("lock", _, _) = self { true } else { false }
     }
 }
 

@@ -18,8 +18,8 @@ package protocol EventStore: StateStore {
     /// The same, and how many events this instance has appended, at one moment.
     var countsAndOwn: (counts: EventCounts, own: Int) { get }
 
-    /// The run that is written, and the number that its next event gets.
-    var nextEvent: (run: Int, number: UInt64) { get }
+    /// The run of the last records that were appended, and the number of the first event among them, or after them.
+    var lastAppend: (run: Int, number: UInt64) { get }
 
     /// Stores records, in order.
     ///
@@ -48,16 +48,36 @@ package protocol EventStore: StateStore {
     /// Runs an action, once at most, when another instance of this process waits for the store to be closed.
     func whenWanted(_ action: @escaping @Sendable () -> Void)
 
-    /// The process may be frozen from now on: no lock may be held that another process needs. From any thread.
-    func prepareForSuspension()
+    /// Whether this instance may upload what waits. A guest becomes the owner here, if nobody is; else the owner is told
+    /// that an upload is wanted, and the counts are brought up to date.
+    func mayUpload() -> Bool
 
-    /// The process goes on, also if it was never frozen.
-    func endSuspension()
+    /// Finds out what other processes have stored: it counts as appended.
+    func look()
+
+    /// Runs an action when this instance has become the owner of what is stored, or is not any more.
+    func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void)
+
+    /// Runs an action when another process wants an upload, and when this one has become the owner.
+    func whenOthersStore(_ action: @escaping @Sendable () -> Void)
+
+    /// Gives the ownership up, for another process: nothing is uploaded and no state is stored from then on.
+    func releaseOwnership()
+
+    /// Becomes the owner again, if nobody is.
+    ///
+    /// - Returns: Whether this instance is the owner.
+    @discardableResult func reclaim() -> Bool
 }
 
+/// What a store does that no other process can see.
 extension EventStore {
-    package func prepareForSuspension() {}
-    package func endSuspension() {}
+    package func mayUpload() -> Bool { true }
+    package func look() {}
+    package func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void) {}
+    package func whenOthersStore(_ action: @escaping @Sendable () -> Void) {}
+    package func releaseOwnership() {}
+    package func reclaim() -> Bool { isOwned }
 }
 
 /// How many events a store has had since it was opened.

@@ -39,6 +39,40 @@ package protocol FileSystem: Sendable {
 
     /// The lock of a file, which is made if it is not there; `nil` if another one, of this process or another, has it.
     func lock(_ path: String) throws -> (any FileLock)?
+
+    /// Makes a file and locks it before it has its name, so that nobody sees it unlocked.
+    ///
+    /// - Parameters:
+    ///   - temporary: Its path until then.
+    ///   - mayBeSeenUnlocked: Where a file system can't do that, a moment between name and lock is better than none.
+    /// - Throws: `FileFailure.exists` if the name is taken.
+    func makeLock(_ path: String, by temporary: String, mayBeSeenUnlocked: Bool) throws -> any FileLock
+
+    /// Whether somebody has a file's lock. One that is not there nobody has.
+    func isLocked(_ path: String) throws -> Bool
+
+    /// Runs an action when another process calls `signal` with the same path; `nil` where there is no such thing.
+    func makeSignal(_ path: String, _ action: @escaping @Sendable () -> Void) -> CancellationToken?
+
+    /// Wakes who has made a signal, if there is somebody.
+    func signal(_ path: String)
+}
+
+/// What a file system without names for one file and without signals has: good enough for one process.
+extension FileSystem {
+    package func makeLock(_ path: String, by temporary: String, mayBeSeenUnlocked: Bool) throws -> any FileLock {
+        guard let lock = try lock(path) else { throw FileFailure.exists(path: path) }
+        return lock
+    }
+
+    package func isLocked(_ path: String) throws -> Bool {
+        guard let lock = try lock(path) else { return true }
+        lock.unlock()
+        return false
+    }
+
+    package func makeSignal(_ path: String, _ action: @escaping @Sendable () -> Void) -> CancellationToken? { nil }
+    package func signal(_ path: String) {}
 }
 
 /// A file that is only appended to.

@@ -9,6 +9,7 @@ final class FolderOwnership: Sendable {
         var lock: (any FileLock)?
         /// Entered from the announcement of the end to the end.
         var closing: DispatchGroup?
+        var isClosed = false
         var isWanted = false
         var whenWanted: (@Sendable () -> Void)?
     }
@@ -16,13 +17,16 @@ final class FolderOwnership: Sendable {
     /// Folders that an instance of this process is about to let go of.
     private static let closing = Locked<[String: FolderOwnership]>([:])
 
+    private let path: String
     private let folder: String
+    private let disk: any FileSystem
     private let state: Locked<State>
 
     /// - Throws: Why the folder can't be locked by anybody.
-    init(of folder: String, on disk: any FileSystem) throws {
-        self.folder = folder
-        let path = folder + "/owner.lock"
+    init(of files: LogFiles, on disk: any FileSystem) throws {
+        folder = files.folder
+        path = files.ownerLock
+        self.disk = disk
         var lock = try disk.lock(path)
         if lock == nil {
             Self.waitUntilClosed(folder)
@@ -36,6 +40,24 @@ final class FolderOwnership: Sendable {
     /// Whether the folder is this instance's.
     var isHeld: Bool { state.withLock { $0.lock != nil } }
 
+    /// Takes the folder if it is free. It waits for nobody.
+    ///
+    /// - Returns: Whether the folder is this instance's.
+    func take() -> Bool {
+        if isHeld { return true }
+        guard state.withLock({ !$0.isClosed }), let lock = try? disk.lock(path) else { return false }
+        let spare = state.withLock { state -> (any FileLock)? in
+            if state.isClosed { return lock }
+            state.lock = lock
+            return nil
+        }
+        spare?.unlock()
+        return spare == nil
+    }
+
+    /// Gives the folder up, for another to take.
+    func release() { state.withLock { $0.lock.take() }?.unlock() }
+
     /// Whether the lock keeps others out: its file may have been removed, and the folder with it.
     var isInPlace: Bool { state.withLock { $0.lock?.hasName ?? false } }
 
@@ -43,8 +65,8 @@ final class FolderOwnership: Sendable {
     ///
     /// - Returns: Whether it is this instance's; another one may have been faster.
     /// - Throws: Why it can't be locked by anybody.
-    func renew(on disk: any FileSystem) throws -> Bool {
-        guard let lock = try disk.lock(folder + "/owner.lock") else { return false }
+    func renew() throws -> Bool {
+        guard let lock = try disk.lock(path) else { return false }
         let former = state.withLock { state in
             let former = state.lock
             state.lock = lock
@@ -75,9 +97,10 @@ final class FolderOwnership: Sendable {
         if isWanted { action() }
     }
 
-    /// Lets go of the folder.
+    /// Lets go of the folder, for good.
     func close() {
         let (lock, closing) = state.withLock { state in
+            state.isClosed = true
             state.whenWanted = nil
             return (state.lock.take(), state.closing.take())
         }

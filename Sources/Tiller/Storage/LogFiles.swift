@@ -5,6 +5,17 @@ struct LogFiles: Sendable {
     var checkpoint: String { folder + "/checkpoint.json" }
     var base: String { folder + "/base.ack" }
 
+    /// Locked by the instance that owns the folder.
+    var ownerLock: String { folder + "/owner.lock" }
+    /// Wakes the owner.
+    var signal: String { folder + "/owner.fifo" }
+
+    /// Locked as long as the run may grow.
+    func runLock(of run: Int) -> String { folder + "/" + Self.runLockName(run) }
+
+    /// A run's lock before it has its name.
+    func newLock(_ number: UInt32) -> String { folder + "/\(max(number, 1)).newlock" }
+
     func acknowledgement(of run: Int) -> String { folder + "/" + Self.acknowledgementName(run) }
 
     func segment(_ index: Int, of run: Int, first: UInt64) -> String {
@@ -14,6 +25,8 @@ struct LogFiles: Sendable {
     func segment(_ segment: LogIndex.Segment, of run: Int) -> String {
         self.segment(segment.index, of: run, first: segment.first)
     }
+
+    static func runLockName(_ run: Int) -> String { padded(run, to: 8) + ".lock" }
 
     static func acknowledgementName(_ run: Int) -> String { padded(run, to: 8) + ".ack" }
 
@@ -31,6 +44,9 @@ struct LogFiles: Sendable {
     enum Kind: Equatable {
         case segment(run: Int, index: Int, first: UInt64)
         case acknowledgement(run: Int)
+        case runLock(run: Int)
+        /// A run's lock that has not got its name yet, or never will.
+        case newLock
         /// A segment of a later version.
         case newerSegment(run: Int)
         /// Not ours.
@@ -48,6 +64,8 @@ struct LogFiles: Sendable {
         switch parts[1] {
         // A name that we would write otherwise is not ours, and its file would be looked for elsewhere.
         case "ack" where name == acknowledgementName(run): return .acknowledgement(run: run)
+        case "lock" where name == runLockName(run): return .runLock(run: run)
+        case "newlock" where numbers.count == 1: return .newLock
         case "log" where numbers.count == 3:
             guard let index = Int(numbers[1]), let first = UInt64(numbers[2]), first < LogRecordHeader.numberLimit,
                 name == segmentName(index, of: run, first: first)
@@ -63,11 +81,11 @@ struct LogFiles: Sendable {
 // MARK: - For those who look on
 
 extension LogFiles {
-    var ownerLock: String { folder + "/owner.lock" }
-
     /// What else the SDK has in a folder, beside segments and acknowledgements.
     static func isCompanion(_ name: String) -> Bool {
-        if name.hasSuffix(".lock") || name.hasSuffix(".fifo") || name == "base.ack" { return true }
+        if name.hasSuffix(".lock") || name.hasSuffix(".newlock") || name.hasSuffix(".fifo") || name == "base.ack" {
+            return true
+        }
         return ["checkpoint.json", "checkpoint.json.new", "checkpoint.json.unreadable"].contains(name)
     }
 

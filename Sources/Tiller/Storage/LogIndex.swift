@@ -5,6 +5,8 @@ struct LogIndex: Sendable {
         /// The number of its first event.
         let first: UInt64
         var size = 0
+        /// Of the last segment of another's run: up to here it has been read.
+        var scanned = 0
         /// Whether it holds state that no checkpoint may have.
         var hasState = false
         /// Whether nothing is appended to it any more, though it may be the own run's last one.
@@ -32,6 +34,8 @@ struct LogIndex: Sendable {
 
     struct Run: Sendable {
         let number: Int
+        /// Another process writes it.
+        var isLive = false
         var segments: [Segment] = []
         /// The number after its last event.
         var end: UInt64 = 0
@@ -56,9 +60,10 @@ struct LogIndex: Sendable {
         }
     }
 
-    /// In the order of their numbers, this instance's own last.
+    /// In the order of their numbers.
     var runs: [Run] = []
-    let ownRun: Int
+    /// This instance's own; 0: it has not begun one.
+    var ownRun: Int
     /// Up to here the checkpoint on the disk holds the state.
     var covered = LogPlace()
     var counts = EventCounts()
@@ -84,7 +89,7 @@ struct LogIndex: Sendable {
     }
 
     /// How many events the own run has had.
-    var ownCount: Int { runs.first { $0.number == ownRun }.map { Int($0.end) } ?? 0 }
+    var ownCount = 0
 
     /// The oldest run in which something waits, or may wait.
     ///
@@ -102,6 +107,9 @@ struct LogIndex: Sendable {
         if segment.isUnread { return false }
         return !segment.hasState || LogPlace(run: run, segment: segment.index, offset: segment.size) <= covered
     }
+
+    /// Whether more may come to a run, and to its last segment.
+    private func isOpen(_ run: Run) -> Bool { run.isLive || run.number == ownRun }
 
     private func index(of run: Int) -> Int? { runs.firstIndex { $0.number == run } }
 }
@@ -123,8 +131,33 @@ extension LogIndex {
         if let index = index(of: ownRun) {
             runs[index].segments.append(segment)
         } else {
-            runs.append(Run(number: ownRun, segments: [segment]))
+            insert(Run(number: ownRun, segments: [segment]))
         }
+    }
+
+    private mutating func insert(_ run: Run) {
+        runs.insert(run, at: runs.firstIndex { $0.number > run.number } ?? runs.count)
+    }
+
+    /// Another's run was looked at again.
+    mutating func replace(_ run: Run) {
+        let waited = index(of: run.number).map { Int(runs[$0].end - runs[$0].position) } ?? 0
+        counts.appended += Int(run.end - run.position) - waited
+        if let index = index(of: run.number) { runs[index] = run } else { insert(run) }
+    }
+
+    /// A guest's own run, of which its owner has told what became.
+    ///
+    mutating func settle(_ run: Int, to position: UInt64, _ sums: Sums) {
+        guard let index = index(of: run), position > runs[index].position else { return }
+        runs[index].end = max(runs[index].end, position)
+        move(index, to: position) { mine, _ in mine = sums }
+    }
+
+    /// Only what this instance itself wrote is left: the rest is another's now.
+    mutating func letGoOfOthers(keeping own: Set<Int>) {
+        runs.removeAll { !own.contains($0.number) }
+        counts.appended = counts.settled + runs.reduce(0) { $0 + Int($1.end - $1.position) }
     }
 
     /// Records were appended to the own run's last segment.
@@ -132,6 +165,7 @@ extension LogIndex {
         guard let index = index(of: ownRun), !runs[index].segments.isEmpty else { return }
         let last = runs[index].segments.count - 1
         counts.appended += Int(end - runs[index].end)
+        ownCount += Int(end - runs[index].end)
         runs[index].end = end
         runs[index].segments[last].size = size
         if hasState { runs[index].segments[last].hasState = true }
@@ -146,12 +180,19 @@ extension LogIndex {
     /// Whether the own run's segments hold no event that waits.
     var isOwnRunOver: Bool { runs.first { $0.number == ownRun }?.isOver ?? true }
 
-    /// The checkpoint is gone.
-    mutating func uncover() {
-        covered = LogPlace()
-        for run in runs.indices {
-            for segment in runs[run].segments.indices { runs[run].segments[segment].hasState = true }
-        }
+    /// All files are gone. What waited in them is damaged; numbers go on behind those that were used.
+    ///
+    /// - Returns: How many events waited.
+    mutating func forget() -> Int {
+        let waiting = runs.reduce(0) { $0 + Int($1.end) - Int($1.position) }
+        folded = sums
+        folded.damaged += UInt64(waiting)
+        counts.settled += waiting
+        counts.lost += waiting
+        covered = LogPlace(run: (runs.map(\.number) + [ownRun, covered.run]).reduce(0, max) + 1)
+        runs = []
+        ownRun = 0
+        return waiting
     }
 }
 
@@ -179,7 +220,7 @@ extension LogIndex {
     }
 
     private mutating func move(_ index: Int, to position: UInt64, _ count: (inout Sums, UInt64) -> Void) {
-        let moved = position - runs[index].position
+        let moved = position > runs[index].position ? position - runs[index].position : 0
         let before = runs[index].sums
         runs[index].position = position
         count(&runs[index].sums, moved)
@@ -190,9 +231,12 @@ extension LogIndex {
 
     /// The oldest closed segment, if all are larger than a limit together.
     func segmentToEvict(limit: Int) -> (run: Int, segment: Segment, isCovered: Bool)? {
-        guard bytes > limit else { return nil }
+        bytes > limit ? oldestClosedSegment : nil
+    }
+
+    var oldestClosedSegment: (run: Int, segment: Segment, isCovered: Bool)? {
         for run in runs {
-            let closed = run.number == ownRun ? run.segments.dropLast() : run.segments[...]
+            let closed = isOpen(run) ? run.segments.dropLast() : run.segments[...]
             if let oldest = closed.first { return (run.number, oldest, isCovered(oldest, of: run.number)) }
         }
         return nil
@@ -217,17 +261,22 @@ extension LogIndex {
     func finishedSegments(covered: Bool) -> [(run: Int, segment: Segment)] {
         runs.flatMap { run in
             run.segments.indices.filter { index in
-                (run.number != ownRun || index < run.segments.count - 1 || run.segments[index].isEnded)
+                (!isOpen(run) || index < run.segments.count - 1 || run.segments[index].isEnded)
                     && run.end(ofSegmentAt: index) <= run.position && !run.segments[index].isUnread
                     && isCovered(run.segments[index], of: run.number) == covered
             }.map { (run.number, run.segments[$0]) }
         }
     }
 
-    /// Those that are to be removed one by one: a run that is over goes as a whole, by folding.
+    /// Those that are to be removed one by one: a run that is over goes as a whole, by folding. None before those that lie
+    /// before it: they would be read to another end.
     var removableSegments: [(run: Int, segment: Segment)] {
-        let overRuns = Set(runs.filter { $0.number != ownRun && $0.isOver }.map(\.number))
-        return finishedSegments(covered: true).filter { !overRuns.contains($0.run) }
+        let finished = finishedSegments(covered: true)
+        return runs.filter { isOpen($0) || !$0.isOver }.flatMap { run in
+            run.segments.prefix { segment in
+                finished.contains { $0.run == run.number && $0.segment.index == segment.index }
+            }.map { (run.number, $0) }
+        }
     }
 
     /// Segments of earlier runs with state that a checkpoint is about to cover.
@@ -240,7 +289,7 @@ extension LogIndex {
     /// The oldest run that is over and in which nothing waits, if no segment of it waits for a checkpoint.
     var runToFold: Run? {
         runs.first { run in
-            run.number != ownRun && run.isOver
+            !isOpen(run) && run.isOver
                 && run.segments.allSatisfy { isCovered($0, of: run.number) }
         }
     }

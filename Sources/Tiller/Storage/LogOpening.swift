@@ -8,6 +8,8 @@ struct LogOpening {
     private(set) var acknowledgements: [Int: SlotFile] = [:]
     /// How many records told of state that the checkpoint does not hold.
     private(set) var changeCount = 0
+    /// That any file names, or the base.
+    private(set) var highestRun = 0
     private let disk: any FileSystem
     private let files: LogFiles
     private let diagnostics: Diagnostics
@@ -26,16 +28,12 @@ struct LogOpening {
         }
         self.base = base
         let checkpoint = Self.readCheckpoint(files, on: disk, diagnostics)
-        let (runs, highest) = try Self.list(
-            files, on: disk, folded: Int(clamping: base.values[1]), isOwner, diagnostics)
-        let place = checkpoint?.place ?? LogPlace()
-        let last = max(highest, Int(clamping: base.values[0]), Int(clamping: base.values[1]), place.run)
-        index = LogIndex(ownRun: min(last, Int.max / 2) + 1)
-        index.covered = place
+        index = LogIndex(ownRun: 0)
+        index.covered = checkpoint?.place ?? LogPlace()
         index.folded = LogIndex.Sums(base.values[2...])
         contents = .unreadable(changes: [])
         var changes: [StateChange] = []
-        for run in runs { index.runs.append(try open(run, &changes)) }
+        for run in try list(isOwner) { index.runs.append(try open(run, &changes)) }
         if let checkpoint {
             self.checkpoint = checkpoint
             contents = .objects(changes.applied(to: checkpoint.objects))
@@ -45,44 +43,37 @@ struct LogOpening {
         index.counts.appended = index.runs.reduce(0) { $0 + Int($1.end - $1.position) }
     }
 
-    /// The runs whose files are there, and the highest number that any file names.
-    private static func list(
-        _ files: LogFiles, on disk: any FileSystem, folded: Int, _ isOwner: Bool, _ diagnostics: Diagnostics
-    ) throws -> (runs: [LogIndex.Run], highest: Int) {
-        var runs: [Int: LogIndex.Run] = [:]
-        var newer: Set<Int> = []
-        var highest = 0
-        for entry in try disk.list(files.folder) {
-            switch LogFiles.kind(of: entry.name) {
-            case .segment(let run, let index, let first):
-                highest = max(highest, run)
-                runs[run, default: LogIndex.Run(number: run)].segments.append(
-                    LogIndex.Segment(index: index, first: first, size: entry.size, isUnread: !entry.isFile))
-            case .acknowledgement(let run):
-                highest = max(highest, run)
-                if runs[run] == nil { runs[run] = LogIndex.Run(number: run) }
-            case .newerSegment(let run):
-                highest = max(highest, run)
-                newer.insert(run)
-                diagnostics.once("newer log", .error, "Events of a newer version were found; they are left as they are")
-            case .other: break
-            }
+    /// Whether there is another checkpoint by now.
+    var isOutdated: Bool {
+        let place = Self.readCheckpoint(files, on: disk, diagnostics)?.place
+        return place != nil && place != index.covered
+    }
+
+    /// The runs whose files are there. The locks first: what a run has whose lock was free before is all that it will have.
+    private mutating func list(_ isOwner: Bool) throws -> [LogIndex.Run] {
+        let before = try LogListing(files, on: disk)
+        let live = try isOwner ? before.runsThatLive() : []
+        let listing = try LogListing(files, on: disk)
+        if !listing.newer.isEmpty {
+            diagnostics.once("newer log", .error, "Events of a newer version were found; they are left as they are")
         }
+        let folded = Int(clamping: base.values[1])
+        highestRun = max(listing.highest, Int(clamping: base.values[0]), folded)
+        var runs = listing.runs
         // It has been taken into the base: what is left of it is not events any more.
-        if let leftover = runs.removeValue(forKey: folded), isOwner, !newer.contains(folded) {
+        if let leftover = runs.removeValue(forKey: folded), isOwner, !listing.newer.contains(folded) {
             // The process that wrote that may have been killed before it brought it to the disk.
             try disk.sync(files.base)
             for segment in leftover.segments { try disk.remove(files.segment(segment, of: folded)) }
             try disk.remove(files.acknowledgement(of: folded))
+            try disk.remove(files.runLock(of: folded))
         }
-        // Also what belongs to them.
-        for run in newer { runs[run] = nil }
-        let sorted = runs.values.sorted { $0.number < $1.number }.map { run in
+        if isOwner { try listing.removeNewLocks() }
+        return runs.values.sorted { $0.number < $1.number }.map { run in
             var run = run
-            run.segments.sort { $0.index < $1.index }
+            run.isLive = live.contains(run.number) || before.runs[run.number] == nil
             return run
         }
-        return (sorted, highest)
     }
 
     /// Finds out how far a run goes and how far it is delivered.
@@ -130,8 +121,7 @@ struct LogOpening {
             while let found = scanner.next(in: buffer) {
                 let isEvent = found.header.eventLength > 0
                 if let limit, isEvent ? found.header.number >= limit : found.header.number > limit { continue }
-                // State alone has the number of the next event: those before it were there.
-                if limit == nil { run.end = max(run.end, found.header.number + (isEvent ? 1 : 0)) }
+                if limit == nil { run.note(found.header, endingAt: found.end) }
                 guard found.header.stateLength > 0 else { continue }
                 let end = LogPlace(run: run.number, segment: segment.index, offset: found.end)
                 guard end > covered else { continue }
@@ -139,8 +129,9 @@ struct LogOpening {
                 changeCount += 1
                 changes.merge(Self.changes(in: bytes[found.state]))
             }
-            if limit == nil, let damaged = scanner.highestDamaged { run.end = max(run.end, damaged + 1) }
-            if scanner.skipped > 0 {
+            // Another process may be writing it.
+            if limit == nil, !run.isLive, let damaged = scanner.highestDamaged { run.end = max(run.end, damaged + 1) }
+            if scanner.skipped > 0, !run.isLive {
                 diagnostics.log(.info, "\(scanner.skipped) bytes of a log are no whole record, as after a kill")
             }
         }

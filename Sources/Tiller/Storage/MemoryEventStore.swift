@@ -11,6 +11,8 @@ final class MemoryEventStore: EventStore {
         /// How many of the first have gone; they are let go of in large steps.
         var gone = 0
         var next: UInt64 = 0
+        /// What it was before the last records.
+        var lastAppend: UInt64 = 0
         var counts = EventCounts()
         /// State that the store would not take yet.
         var unsaved: [StateChange] = []
@@ -29,7 +31,7 @@ final class MemoryEventStore: EventStore {
     var isOwned: Bool { state.isOwned }
     var counts: EventCounts { kept.withLock { $0.counts } }
     var countsAndOwn: (counts: EventCounts, own: Int) { kept.withLock { ($0.counts, $0.counts.appended) } }
-    var nextEvent: (run: Int, number: UInt64) { (1, kept.withLock { $0.next }) }
+    var lastAppend: (run: Int, number: UInt64) { (1, kept.withLock { $0.lastAppend }) }
 
     var account: StoredAccount? { nil }
 
@@ -64,6 +66,7 @@ final class MemoryEventStore: EventStore {
             diagnostics.once("save", .error, "The state could not be stored; it is kept in memory", error)
         }
         kept.withLock { kept in
+            kept.lastAppend = kept.next
             for case let content? in records.map(\.event) {
                 kept.events.append(Waiting(content: content, number: kept.next))
                 kept.next += 1

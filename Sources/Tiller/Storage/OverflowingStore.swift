@@ -53,7 +53,7 @@ final class OverflowingStore: EventStore {
 
     var isDurable: Bool { base.isDurable }
     var isOwned: Bool { base.isOwned }
-    var nextEvent: (run: Int, number: UInt64) { base.nextEvent }
+    var lastAppend: (run: Int, number: UInt64) { base.lastAppend }
     var counts: EventCounts { countsAndOwn.counts }
 
     var countsAndOwn: (counts: EventCounts, own: Int) {
@@ -120,11 +120,10 @@ extension OverflowingStore {
         // One alone at first: a disk that is still full is not handed all of it each time.
         for limit in [1, Int.max] where !queue.isEmpty {
             let records = queue.first(limit)
-            let next = base.nextEvent
             let (stored, failure) = base.append(records)
             taken.note(records.prefix(stored))
             taken.failure = failure
-            queue.didWrite(stored, as: next)
+            if stored > 0 { queue.didWrite(stored, as: base.lastAppend) }
             if failure != nil { return }
         }
     }
@@ -241,6 +240,33 @@ extension OverflowingStore {
     }
 
     func whenWanted(_ action: @escaping @Sendable () -> Void) { base.whenWanted(action) }
+
+    func mayUpload() -> Bool {
+        defer { messages?.deliver() }
+        return base.mayUpload()
+    }
+
+    func look() {
+        base.look()
+        messages?.deliver()
+    }
+
+    func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void) {
+        base.whenOwnershipChanges(action)
+    }
+
+    func whenOthersStore(_ action: @escaping @Sendable () -> Void) { base.whenOthersStore(action) }
+
+    func releaseOwnership() {
+        base.releaseOwnership()
+        messages?.deliver()
+    }
+
+    @discardableResult func reclaim() -> Bool {
+        defer { messages?.deliver() }
+        return base.reclaim()
+    }
+
     func prepareToClose() { base.prepareToClose() }
 
     func close() {

@@ -107,6 +107,7 @@ extension StoreInspection {
         case .segment: return .segment
         case .acknowledgement: return .acknowledgement
         case .newerSegment: return .newer
+        case .runLock, .newLock: return .lock
         case .other: break
         }
         guard LogFiles.isCompanion(entry.name) else { return .foreign }

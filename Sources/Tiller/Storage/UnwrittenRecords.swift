@@ -51,10 +51,10 @@ struct UnwrittenRecords: Sendable {
 
     /// So many records of those that `first(_:)` gives are on the disk.
     ///
-    /// - Parameter next: What the store said before of the next event.
-    mutating func didWrite(_ count: Int, as next: (run: Int, number: UInt64)) {
+    /// - Parameter place: What the store says of them.
+    mutating func didWrite(_ count: Int, as place: (run: Int, number: UInt64)) {
         var count = count
-        (storeRun, shift) = (next.run, next.number &- first)
+        (storeRun, shift) = (place.run, place.number &- first)
         if count > 0, !changes.isEmpty {
             changes = []
             count -= 1

@@ -62,7 +62,7 @@ final class MortalStore: EventStore {
     var account: StoredAccount? { base.account }
     var backlog: (bytes: Int, oldest: Int64?) { base.backlog }
     var countsAndOwn: (counts: EventCounts, own: Int) { base.countsAndOwn }
-    var nextEvent: (run: Int, number: UInt64) { base.nextEvent }
+    var lastAppend: (run: Int, number: UInt64) { base.lastAppend }
     func load(_ key: String) -> Stored { base.load(key) }
     func save(_ changes: [StateChange]) throws { if isAlive { try base.save(changes) } }
     func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {

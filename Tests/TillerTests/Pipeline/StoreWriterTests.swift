@@ -188,7 +188,7 @@ private final class RefusingStore: EventStore {
     var account: StoredAccount? { base.account }
     var backlog: (bytes: Int, oldest: Int64?) { base.backlog }
     var countsAndOwn: (counts: EventCounts, own: Int) { base.countsAndOwn }
-    var nextEvent: (run: Int, number: UInt64) { base.nextEvent }
+    var lastAppend: (run: Int, number: UInt64) { base.lastAppend }
     func load(_ key: String) -> Stored { base.load(key) }
     func save(_ changes: [StateChange]) throws { try base.save(changes) }
 

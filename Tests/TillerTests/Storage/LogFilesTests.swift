@@ -11,6 +11,10 @@ import Testing
         #expect(files.acknowledgement(of: 12) == "/f/00000012.ack")
         #expect(files.checkpoint == "/f/checkpoint.json")
         #expect(files.base == "/f/base.ack")
+        #expect(files.runLock(of: 12) == "/f/00000012.lock")
+        #expect(files.newLock(7) == "/f/7.newlock")
+        #expect(LogFiles.kind(of: "00000012.lock") == .runLock(run: 12))
+        #expect(LogFiles.kind(of: "7.newlock") == .newLock)
     }
 
     @Test func namesComeBackAsWhatTheyAre() {
@@ -44,7 +48,7 @@ import Testing
 
     @Test(arguments: [
         "", ".", "..", ".log", ".ack", "-.log", "--.log", "---.log", "owner.lock", "checkpoint.json", "base.ack",
-        "checkpoint.json.new", "notes.txt", "0001.log",
+        "checkpoint.json.new", "notes.txt", "0001.log", "1.lock", "x.newlock", "1-1.newlock", "owner.fifo",
         // Not as we write them.
         "1-1-0.log", "1.ack", "000000001.ack", "00000001-000001-0000000000000.log",
         // Signs, blanks, other digits.

@@ -38,7 +38,7 @@ import TillerTesting
         /// What a kill at this moment leaves.
         func afterKill(isInForeground: Bool = true) throws -> Machine {
             let copy = TestFolder()
-            try FileManager.default.copyItem(atPath: folder.path, toPath: copy.path)
+            try copyFolder(folder.path, to: copy.path)
             return Machine(copy, time: time, isInForeground: isInForeground)
         }
 

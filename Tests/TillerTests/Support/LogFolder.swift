@@ -42,7 +42,7 @@ final class LogFolder: Sendable {
     /// What a kill at this moment leaves, in a folder of its own.
     func afterKill() throws -> LogFolder {
         let copy = TestFolder()
-        try FileManager.default.copyItem(atPath: path, toPath: copy.path)
+        try copyFolder(path, to: copy.path)
         return LogFolder(copy)
     }
 
@@ -109,6 +109,19 @@ final class LogFolder: Sendable {
     /// Nothing can be written under the name.
     func block(_ name: String) throws {
         try FileManager.default.createDirectory(atPath: path + "/" + name, withIntermediateDirectories: true)
+    }
+}
+
+/// Without what is no file: a FIFO would be waited for.
+func copyFolder(_ path: String, to newPath: String) throws {
+    try FileManager.default.createDirectory(atPath: newPath, withIntermediateDirectories: true)
+    for name in try FileManager.default.contentsOfDirectory(atPath: path) where name != "owner.fifo" {
+        let (source, target) = (path + "/" + name, newPath + "/" + name)
+        if (try? FileManager.default.contentsOfDirectory(atPath: source)) != nil {
+            try copyFolder(source, to: target)
+        } else {
+            try FileManager.default.copyItem(atPath: source, toPath: target)
+        }
     }
 }
 

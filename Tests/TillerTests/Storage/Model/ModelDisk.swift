@@ -4,6 +4,9 @@ struct ModelDisk: Sendable {
         case ownerLock, base, checkpoint, checkpointTemporary
         case segment(run: Int, index: Int, first: Int)
         case ack(run: Int)
+        case runLock(run: Int)
+        /// A run's lock before it has its name.
+        case lockTemporary(Int)
     }
 
     /// A plugin's value that changes; `nil` removes it.
@@ -82,6 +85,8 @@ struct ModelDisk: Sendable {
 
     enum Content: Sendable {
         case empty
+        /// Two names of one file have the same number.
+        case lock(Int)
         case segment([Entry])
         case ack(Slots<AckSlot>)
         case base(Slots<BaseSlot>)
@@ -115,6 +120,10 @@ struct ModelDisk: Sendable {
     private(set) var steps = 0
     private var kill: Kill?
     private var written: [Written] = []
+    private(set) var owner: StoreModel.Process?
+    /// Who holds the lock of which file.
+    private var holders: [Int: StoreModel.Process] = [:]
+    private var lockCount = 0
 
     var hasSegments: Bool {
         files.keys.contains { if case .segment = $0 { true } else { false } }
@@ -243,9 +252,66 @@ extension ModelDisk {
         lose(file)
     }
 
-    mutating func lock() throws(Interruption) {
+}
+
+// MARK: - Locks
+
+extension ModelDisk {
+    /// - Returns: Whether the owner's lock was free.
+    mutating func lockOwner(for process: StoreModel.Process, evenIfTaken: Bool) throws(Interruption) -> Bool {
         try step()
         files[.ownerLock] = .empty
+        guard owner == nil || evenIfTaken else { return false }
+        owner = process
+        return true
+    }
+
+    mutating func unlockOwner() throws(Interruption) {
+        try step()
+        owner = nil
+    }
+
+    /// A file that is there to be locked, under a name that nobody looks for.
+    mutating func createLock(for process: StoreModel.Process, isLocked: Bool) throws(Interruption) -> Int {
+        lockCount += 1
+        let number = lockCount
+        try create(.lockTemporary(number), .lock(number))
+        if isLocked { try take(number, for: process) }
+        return number
+    }
+
+    mutating func take(_ lock: Int, for process: StoreModel.Process) throws(Interruption) {
+        try step()
+        holders[lock] = process
+    }
+
+    /// - Returns: Whether the name was free.
+    mutating func link(_ lock: Int, to file: File) throws(Interruption) -> Bool {
+        try step()
+        guard files[file] == nil else { return false }
+        files[file] = .lock(lock)
+        synced[file] = .lock(lock)
+        return true
+    }
+
+    var lockTemporaries: [File] {
+        (0...lockCount).map { .lockTemporary($0) }.filter { files[$0] != nil }
+    }
+
+    func isLocked(_ file: File) -> Bool {
+        guard case .lock(let number)? = files[file] else { return false }
+        return holders[number] != nil
+    }
+
+    mutating func unlock(_ lock: Int) throws(Interruption) {
+        try step()
+        holders[lock] = nil
+    }
+
+    /// A process ends, and its locks with it.
+    mutating func release(_ process: StoreModel.Process) {
+        if owner == process { owner = nil }
+        holders = holders.filter { $0.value != process }
     }
 }
 

@@ -28,6 +28,7 @@ struct ModelLog: Sendable {
             end = first
         }
 
+        var hasState: Bool { records.contains { $0.record.change != nil } }
         var lastPlace: Disk.Place { Disk.Place(run: run, segment: index, offset: entries.count) }
 
         mutating func read(upTo limit: Int?) {
@@ -53,11 +54,17 @@ struct ModelLog: Sendable {
         var segments: [Segment] = []
         var ack: Disk.AckSlot?
         var hasAck = false
+        var hasLock = false
         var positionIsFirst = false
+        /// A wrong reader takes a record that is being written for a damaged one.
+        var countsTornTail = false
 
         /// Without an acknowledgement 0, so that a first segment which is gone counts as damaged.
         var position: Int { ack?.position ?? (positionIsFirst ? segments.first?.first ?? 0 : 0) }
-        var end: Int { max(position, segments.last?.end ?? 0) }
+        var end: Int {
+            let torn = countsTornTail && segments.last?.entries.last == .torn ? 1 : 0
+            return max(position, (segments.last?.end ?? 0) + torn)
+        }
         var waiting: [Disk.Record] {
             segments.flatMap(\.records).map(\.record).filter { $0.event != nil && $0.number >= position }
         }
@@ -78,6 +85,7 @@ struct ModelLog: Sendable {
             case (.ack(let run), .ack(let slots)):
                 found[run, default: Run(number: run)].ack = slots.newest
                 found[run]?.hasAck = true
+            case (.runLock(let run), _): found[run, default: Run(number: run)].hasLock = true
             case (.base, .base(let slots)): base = slots.newest
             case (.checkpoint, .checkpoint(let checkpoint)): self.checkpoint = checkpoint
             default: break

@@ -21,9 +21,11 @@ struct StoreLedger: Sendable {
     private var copies: [Int: Int] = [:]
     /// Delivered, and not yet acknowledged.
     private var mayComeAgain: Set<Int> = []
-    private var lastFirstDelivery = (run: 0, number: -1)
+    private var lastFirstDelivery: [StoreModel.Process: (run: Int, number: Int)] = [:]
     private var positions: [Int: Int] = [:]
-    private var runs: Set<Int> = []
+    /// Whose they are.
+    private var runs: [Int: StoreModel.Process] = [:]
+    private var lastOwnersRun = 0
     private var travellers: [(change: Disk.Change?, event: Int)] = []
 
     /// A segment that is begun takes back what an interrupted write left beyond its first event.
@@ -44,9 +46,12 @@ struct StoreLedger: Sendable {
         if let event = record.event { travellers.append((change, event)) }
     }
 
-    mutating func began(_ run: Int) throws(Stop) {
-        if let highest = runs.max(), run <= highest { throw .broken("run \(run) was there before") }
-        runs.insert(run)
+    mutating func began(_ run: Int, by process: StoreModel.Process, asOwner: Bool) throws(Stop) {
+        if runs[run] != nil { throw .broken("run \(run) was there before") }
+        runs[run] = process
+        guard asOwner else { return }
+        if run < lastOwnersRun { throw .broken("run \(run) comes after \(lastOwnersRun)") }
+        lastOwnersRun = run
     }
 
     mutating func received(_ batch: [Disk.Record], of run: Int) throws(Stop) {
@@ -54,9 +59,11 @@ struct StoreLedger: Sendable {
             guard let event = record.event, stored.contains(where: { $0.record.event == event }) else {
                 throw .broken("\(record) is sent and was not stored")
             }
-            if copies[event] == nil {
-                guard (run, record.number) > lastFirstDelivery else { throw .broken("\(record) is out of order") }
-                lastFirstDelivery = (run, record.number)
+            if copies[event] == nil, let process = runs[run] {
+                guard (run, record.number) > lastFirstDelivery[process] ?? (0, -1) else {
+                    throw .broken("\(record) is out of order")
+                }
+                lastFirstDelivery[process] = (run, record.number)
             } else if mayComeAgain.remove(event) == nil {
                 throw .broken("\(record) is sent again without a reason")
             }
@@ -128,7 +135,7 @@ struct StoreLedger: Sendable {
 // MARK: - What must hold
 
 extension StoreLedger {
-    /// After every step; `state` is what the living instance holds, if there is one.
+    /// After every step; `state` is what the owner holds, if there is one.
     func check(_ log: ModelLog, state: [Int: Int]?) throws(Stop) {
         let account = log.account
         let sums = Disk.Sums(
@@ -152,7 +159,7 @@ extension StoreLedger {
     /// Damage at the very end of a run is told by nothing.
     private func untoldDamage(_ log: ModelLog) throws(Stop) -> Int {
         var untold = 0
-        for run in runs {
+        for run in runs.keys {
             let found = log.runs.first { $0.number == run && $0.number != log.base?.takenIn }
             for index in indices(of: run, from: max(found?.end ?? 0, positions[run] ?? 0)) {
                 guard stored[index].isDamaged else { throw .broken("\(stored[index].record) of run \(run) is gone") }
@@ -177,14 +184,8 @@ extension StoreLedger {
             guard let event = item.record.event, !item.isDamaged, item.fate != .evicted else { continue }
             if copies[event] == nil { throw .broken("\(item.record) of run \(item.place.run) was never delivered") }
         }
-        let newest = runs.max()
-        for file in disk.files.keys {
-            switch file {
-            case .ownerLock, .base, .checkpoint: continue
-            case .segment(let run, _, _) where run == newest: continue
-            case .ack(let run) where run == newest: continue
-            default: throw .broken("\(file) is left")
-            }
+        for file in disk.files.keys where ![.ownerLock, .base, .checkpoint].contains(file) {
+            throw .broken("\(file) is left")
         }
     }
 }

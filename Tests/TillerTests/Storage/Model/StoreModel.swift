@@ -1,15 +1,30 @@
-/// The protocol of the event store, as `WhatIsStored.md` describes it: one instance at a time, each file operation a step.
+/// The protocol of the event store, as `WhatIsStored.md` describes it: processes on one folder, each file operation a step.
+///
+/// An action is not interrupted by those of the other process; where that would hide something, it is there in parts.
 struct StoreModel: Sendable {
     typealias Disk = ModelDisk
     typealias Stop = ModelDisk.Interruption
+
+    enum Process: Sendable, CaseIterable {
+        case a, b
+    }
 
     enum Action: Sendable, Hashable, CustomStringConvertible {
         case open, shutdown, rotate, checkpoint, evict
         case append(Chunk)
         /// A `write` that takes only some of a chunk's records; then the file is cut back, or that fails too.
         case appendShort(whole: Int, isCutBack: Bool)
+        /// A `write` that the other process sees half done, until `finishAppend` or the next one.
+        case beginAppend, finishAppend
+        /// The next part of what comes before a run's first segment.
+        case beginRun
         case deliver(Answer)
-        /// What happens between two lives.
+        /// The two halves of a delivery.
+        case send(Answer), answer
+        /// What the others wrote, and its two halves.
+        case look, testLocks, readRuns
+        case takeOver, release
+        /// What happens when no process lives.
         case damageOldest, damageNewest, loseOldest, cutPower
 
         var description: String {
@@ -22,13 +37,31 @@ struct StoreModel: Sendable {
             case .append(let chunk): "append \(chunk)"
             case .appendShort(let whole, true): "append \(whole) of several, cut back"
             case .appendShort(let whole, false): "append \(whole) of several, not cut back"
+            case .beginAppend: "begin to append"
+            case .finishAppend: "finish appending"
+            case .beginRun: "begin run"
             case .deliver(let answer): "deliver \(answer)"
+            case .send(let answer): "send \(answer)"
+            case .answer: "answer"
+            case .look: "look"
+            case .testLocks: "test locks"
+            case .readRuns: "read runs"
+            case .takeOver: "take over"
+            case .release: "release"
             case .damageOldest: "damage oldest record"
             case .damageNewest: "damage newest record"
             case .loseOldest: "lose oldest segment"
             case .cutPower: "cut power"
             }
         }
+    }
+
+    /// An action of one process.
+    struct Turn: Sendable, Hashable, CustomStringConvertible {
+        let process: Process
+        let action: Action
+
+        var description: String { process == .a ? "\(action)" : "B: \(action)" }
     }
 
     enum Chunk: Sendable, CaseIterable {
@@ -46,21 +79,52 @@ struct StoreModel: Sendable {
         case unlinkBeforeAcknowledge, foldWithoutNotingRun, numberFromFilesOnly, singleAckSlot
         case checkpointCoversMore, replayFromSegmentStart, evictionNotCounted, removeWithoutCheckpoint, reuseFileName
         case foldWithoutCheckpoint, evictWithoutCheckpoint, evictBeforeCounting, removeOpenSegment
-        case numberBeforeCompletion, eventAndStateApart, keepTemporary, checkpointInPlace
+        case eventAndStateApart, keepTemporary, checkpointInPlace
         case readLeftovers, dropStateAtLimit, positionWithoutAckIsFirst, foldUnfinished
-        case checkpointBeforeSync, checkpointBeforeSyncOfEarlierRuns, unlinkBeforeSync, foldBeforeSync, numberBeforeSync
+        case checkpointBeforeSync, checkpointBeforeSyncOfEarlierRuns, unlinkBeforeSync, foldBeforeSync
+
+        /// These need two processes, or few actions.
+        case nextFoldBeforeFilesAreGone, evictedCountedAgain, lockVisibleBeforeLocked, foldLiveRun
+        case removeLastSegmentOfLiveRun, readRunsBeforeLocks, tornTailIsDamage
+        case guestAcknowledges, guestWritesState, acknowledgeAfterRelease, takeOverWithoutLock, takeOverInOldRun
+        case takeOverWithOldState, numberNotCheckedAgain, keepLockTemporary
     }
 
     /// The memory of one life.
     struct Instance: Sendable {
-        let run: Int
+        var isOwner = false
+        /// Begun with its first segment.
+        var run: Int?
+        var beginning: Beginning?
+        var lock: Int?
         var segment: Disk.File?
-        /// What was written to it, torn or whole.
+        /// What was written to the segment, torn or whole.
         var entries = 0
         var segmentIndex = -1
         var number = 0
+        /// What is being written.
+        var unfinished: [Disk.Record]?
         var state: [Int: Int]
         var covered: Disk.Place
+        /// The other runs as they were last read, and those of them that were over before.
+        var others: [ModelLog.Run] = []
+        var runsOver: Set<Int> = []
+        var runsFoundFree: Set<Int> = []
+        var inFlight: InFlight?
+    }
+
+    /// How far a run has come that has no segment yet.
+    enum Beginning: Sendable {
+        case chosen(Int)
+        case linked(Int, lock: Int)
+    }
+
+    struct InFlight: Sendable {
+        /// As it was when the batch was taken.
+        let run: ModelLog.Run
+        let batch: [Disk.Record]
+        let end: Int
+        let answer: Answer
     }
 
     /// In records.
@@ -68,10 +132,12 @@ struct StoreModel: Sendable {
     static let batchSize = 3
 
     var disk = Disk()
-    private(set) var instance: Instance?
-    private(set) var ledger = StoreLedger()
-    private var calls = 0
-    private var changes = 0
+    var instances: [Process: Instance] = [:]
+    /// Whose turn it is.
+    var process = Process.a
+    var ledger = StoreLedger()
+    var calls = 0
+    var changes = 0
     let mutation: Mutation?
 
     init(mutation: Mutation? = nil) {
@@ -80,17 +146,46 @@ struct StoreModel: Sendable {
 
     var log: ModelLog { ModelLog(disk, mutation: mutation) }
 
-    func allows(_ action: Action) -> Bool {
-        switch action {
-        case .open: instance == nil
-        case .cutPower: instance == nil && !disk.unsynced.isEmpty
-        case .damageOldest, .damageNewest, .loseOldest: instance == nil && disk.hasSegments
-        default: instance != nil
+    /// Of the process whose turn it is.
+    var instance: Instance? {
+        get { instances[process] }
+        set { instances[process] = newValue }
+    }
+
+    func allows(_ turn: Turn) -> Bool {
+        let instance = instances[turn.process]
+        switch turn.action {
+        case .open: return instance == nil
+        case .cutPower: return instances.isEmpty && !disk.unsynced.isEmpty
+        case .damageOldest, .damageNewest, .loseOldest: return instances.isEmpty && disk.hasSegments
+        default: break
+        }
+        guard let instance else { return false }
+        switch turn.action {
+        case .finishAppend: return instance.unfinished != nil
+        case .beginRun: return instance.run == nil
+        case .answer: return instance.inFlight != nil
+        case .deliver, .send:
+            return instance.inFlight == nil && (instance.isOwner || mutation == .guestAcknowledges)
+        case .checkpoint, .evict, .look, .testLocks, .readRuns, .release: return instance.isOwner
+        case .takeOver: return !instance.isOwner && (disk.owner == nil || mutation == .takeOverWithoutLock)
+        default: return true
         }
     }
 
     /// Does it, and checks what must always hold.
-    mutating func perform(_ action: Action) throws(Stop) {
+    mutating func perform(_ turn: Turn) throws(Stop) {
+        process = turn.process
+        // A process writes one thing at a time.
+        if turn.action != .finishAppend, instance?.unfinished != nil { try finishAppend() }
+        while turn.action != .beginRun, instance?.beginning != nil { try beginRun() }
+        ledger.absorb(disk.takeWritten())
+        try perform(turn.action)
+        ledger.absorb(disk.takeWritten())
+        try check()
+    }
+
+    private mutating func perform(_ action: Action) throws(Stop) {
         switch action {
         case .open: try open()
         case .shutdown: try shutdown()
@@ -101,7 +196,19 @@ struct StoreModel: Sendable {
         case .evict: try evict()
         case .append(let chunk): try append(records(chunk))
         case .appendShort(let whole, let isCutBack): try appendShort(whole: whole, isCutBack: isCutBack)
-        case .deliver(let answer): try deliver(answer)
+        case .beginAppend: try beginAppend()
+        case .finishAppend: try finishAppend()
+        case .beginRun: try beginRun()
+        case .deliver(let answer):
+            try send(answer)
+            try self.answer()
+        case .send(let answer): try send(answer)
+        case .answer: try self.answer()
+        case .look: try look()
+        case .testLocks: testLocks()
+        case .readRuns: readRuns()
+        case .takeOver: try takeOver()
+        case .release: try release()
         case .damageOldest: damage { $0.first }
         case .damageNewest: damage { $0.last }
         case .loseOldest: loseOldest()
@@ -109,289 +216,24 @@ struct StoreModel: Sendable {
             disk.cutPower()
             ledger.powerWasCut(log)
         }
-        ledger.absorb(disk.takeWritten())
-        try check()
     }
 
     /// The process is gone; what it wrote is there.
-    mutating func crash() throws(Stop) {
+    mutating func crash(_ process: Process) throws(Stop) {
         ledger.absorb(disk.takeWritten())
-        instance = nil
+        disk.release(process)
+        instances[process] = nil
         try check()
     }
 
     private func check() throws(Stop) {
-        try ledger.check(log, state: instance?.state)
+        let owners = instances.values.filter(\.isOwner)
+        if owners.count > 1 { throw .broken("there are two owners") }
+        try ledger.check(log, state: owners.first?.state)
     }
 }
 
-// MARK: - Opening and shutting down
-
-extension StoreModel {
-    private mutating func open() throws(Stop) {
-        try disk.lock()
-        if mutation != .keepTemporary, disk.files[.checkpointTemporary] != nil {
-            try disk.unlink(.checkpointTemporary)
-        }
-        if mutation != .numberBeforeCompletion { try completeFold() }
-        try begin(try noteNumber())
-        try tidy()
-    }
-
-    private mutating func begin(_ run: Int) throws(Stop) {
-        let log = self.log
-        instance = Instance(
-            run: run, state: log.state(fromSegmentStart: mutation == .replayFromSegmentStart),
-            covered: log.checkpoint?.place ?? Disk.Place())
-        try ledger.began(run)
-    }
-
-    private mutating func noteNumber() throws(Stop) -> Int {
-        let log = self.log
-        if mutation == .numberFromFilesOnly {
-            if disk.files[.base] == nil { try disk.create(.base, .base(Disk.Slots())) }
-            return log.highestRun + 1
-        }
-        var base = log.base ?? Disk.BaseSlot()
-        base.highestRun = max(base.highestRun, log.highestRun, log.checkpoint?.place.run ?? 0) + 1
-        if mutation == .numberBeforeCompletion { base.takenIn = nil }
-        if disk.files[.base] == nil { try disk.create(.base, .base(Disk.Slots())) }
-        try disk.write(base)
-        if mutation != .numberBeforeSync { try disk.sync(.base) }
-        return base.highestRun
-    }
-
-    private mutating func completeFold() throws(Stop) {
-        let log = self.log
-        guard let takenIn = log.base?.takenIn, let run = log.runs.first(where: { $0.number == takenIn }) else { return }
-        // The life that wrote the slot may have been killed before it was synced.
-        if mutation != .foldBeforeSync { try syncIfNeeded(.base) }
-        try removeFiles(of: run)
-    }
-
-    private mutating func shutdown() throws(Stop) {
-        try checkpoint()
-        try tidy()
-        try disk.step()  // The lock is given up.
-        instance = nil
-    }
-}
-
-// MARK: - Writing
-
-extension StoreModel {
-    private mutating func records(_ chunk: Chunk) -> [(hasEvent: Bool, change: Disk.Change?)] {
-        func change() -> Disk.Change {
-            changes += 1
-            // Pairs of changes of the same key, so that losing the second shows the first again.
-            return Disk.Change(key: (changes + 1) / 2 % 3, value: changes % 5 == 0 ? nil : changes)
-        }
-        return switch chunk {
-        case .event: [(true, nil)]
-        case .eventAndState: [(true, change())]
-        case .state: [(false, change())]
-        case .several: [(false, change()), (true, change()), (true, nil)]
-        }
-    }
-
-    private mutating func number(_ parts: [(hasEvent: Bool, change: Disk.Change?)], from first: Int) -> [Disk.Record] {
-        var number = first
-        return parts.flatMap { part -> [Disk.Record] in
-            guard part.hasEvent else { return [Disk.Record(change: part.change, number: number)] }
-            calls += 1
-            var record = Disk.Record(event: calls, change: part.change, number: number)
-            number += 1
-            guard mutation == .eventAndStateApart, part.change != nil else { return [record] }
-            record.change = nil
-            ledger.travels(part.change, with: record)
-            return [record, Disk.Record(change: part.change, number: number)]
-        }
-    }
-
-    private mutating func append(_ parts: [(hasEvent: Bool, change: Disk.Change?)]) throws(Stop) {
-        let file = try segmentToWrite()
-        guard let first = instance?.number else { return }
-        let records = number(parts, from: first)
-        try disk.append(records, to: file)
-        noteWritten(records, entries: records.count)
-    }
-
-    private mutating func appendShort(whole: Int, isCutBack: Bool) throws(Stop) {
-        var file = try segmentToWrite()
-        guard let first = instance?.number else { return }
-        let records = number(records(.several), from: first)
-        try disk.appendShort(records, whole: whole, to: file)
-        var rest = records
-        if isCutBack {
-            try disk.cutBack(file)
-            rest.removeFirst(whole)
-            instance?.entries += whole
-        } else {
-            try disk.step()  // Cutting back fails: the whole chunk goes to a new segment.
-            file = try makeSegment()
-        }
-        try disk.append(rest, to: file)
-        noteWritten(records, entries: rest.count)
-    }
-
-    private mutating func noteWritten(_ records: [Disk.Record], entries: Int) {
-        instance?.entries += entries
-        for record in records {
-            if record.event != nil { instance?.number = record.number + 1 }
-            if let change = record.change { instance?.state[change.key] = change.value }
-        }
-    }
-
-    private mutating func segmentToWrite() throws(Stop) -> Disk.File {
-        if let instance, let file = instance.segment {
-            if instance.entries < Self.segmentSize { return file }
-            try close()
-        }
-        return try makeSegment()
-    }
-
-    private mutating func makeSegment() throws(Stop) -> Disk.File {
-        guard var instance else { throw .broken("no instance") }
-        if mutation != .reuseFileName || instance.segmentIndex < 0 { instance.segmentIndex += 1 }
-        let file = Disk.File.segment(run: instance.run, index: instance.segmentIndex, first: instance.number)
-        try disk.create(file, .segment([]))
-        instance.segment = file
-        instance.entries = 0
-        self.instance = instance
-        return file
-    }
-
-    private mutating func close() throws(Stop) {
-        try checkpoint()
-        instance?.segment = nil
-    }
-
-    private mutating func rotate() throws(Stop) {
-        guard instance?.segment != nil else { return }
-        try close()
-        try tidy()
-        _ = try makeSegment()
-    }
-
-    private mutating func syncIfNeeded(_ file: Disk.File) throws(Stop) {
-        if disk.unsynced.contains(file) { try disk.sync(file) }
-    }
-
-    /// Under another name, synced, renamed. It covers all that this run and those before it have written, so that it must
-    /// not be there after a power cut if that is gone.
-    private mutating func checkpoint() throws(Stop) {
-        guard let instance else { return }
-        for segment in log.runs.flatMap(\.segments) where segment.lastPlace > instance.covered {
-            if mutation == .checkpointBeforeSync && segment.run == instance.run { continue }
-            if mutation == .checkpointBeforeSyncOfEarlierRuns && segment.run != instance.run { continue }
-            try syncIfNeeded(segment.file)
-        }
-        var place = Disk.Place(run: instance.run, segment: instance.segmentIndex, offset: instance.entries)
-        if instance.segment == nil { place = Disk.Place(run: instance.run, segment: instance.segmentIndex + 1) }
-        if mutation == .checkpointCoversMore { place.offset += 1 }
-        let checkpoint = Disk.Checkpoint(place: place, state: instance.state)
-        if mutation == .checkpointInPlace {
-            try disk.write(checkpoint, to: .checkpoint)
-        } else {
-            try disk.write(checkpoint, to: .checkpointTemporary)
-            try disk.sync(.checkpointTemporary)
-            try disk.rename(.checkpointTemporary, to: .checkpoint)
-        }
-        self.instance?.covered = place
-    }
-}
-
-// MARK: - Delivering
-
-extension StoreModel {
-    private mutating func deliver(_ answer: Answer) throws(Stop) {
-        guard let run = log.runs.first(where: { $0.position < $0.end }) else { return }
-        let batch = Array(run.waiting.prefix(Self.batchSize))
-        // Where all that is left is damaged there is nothing to ask the data plane.
-        let position = batch.last.map { $0.number + 1 } ?? run.end
-        if !batch.isEmpty {
-            try disk.step()
-            if answer != .none { try ledger.received(batch, of: run.number) }
-            guard answer == .accepted else { return }
-        }
-        if mutation == .unlinkBeforeAcknowledge {
-            for segment in run.segments where segment.file != instance?.segment && segment.end <= position {
-                try disk.unlink(segment.file)
-            }
-        }
-        let damaged = position - run.position - batch.count
-        let sums = Disk.Sums(delivered: batch.count, damaged: damaged)
-        try acknowledge(run, position: position, adding: sums)
-        try ledger.acknowledged(batch, of: run.number, position: position)
-        try tidy()
-    }
-
-    private mutating func acknowledge(_ run: ModelLog.Run, position: Int, adding sums: Disk.Sums) throws(Stop) {
-        let file = Disk.File.ack(run: run.number)
-        if !run.hasAck { try disk.create(file, .ack(Disk.Slots())) }
-        let slot = Disk.AckSlot(position: position, sums: (run.ack?.sums ?? Disk.Sums()) + sums)
-        try disk.write(slot, to: file, inPlace: mutation == .singleAckSlot)
-    }
-
-    /// Removes what is delivered and covered, and takes in the runs that are over.
-    private mutating func tidy() throws(Stop) {
-        for run in log.runs {
-            for segment in run.segments where segment.end <= run.position && isClosed(segment) {
-                guard isCovered(segment) || mutation == .removeWithoutCheckpoint else { continue }
-                if mutation != .unlinkBeforeSync { try syncIfNeeded(.ack(run: run.number)) }
-                try disk.unlink(segment.file)
-            }
-        }
-        for run in log.runs where run.number != instance?.run {
-            let isDone = run.position == run.end || mutation == .foldUnfinished
-            if isDone && (run.segments.allSatisfy(isCovered) || mutation == .foldWithoutCheckpoint) { try fold(run) }
-        }
-    }
-
-    private func isClosed(_ segment: ModelLog.Segment) -> Bool {
-        segment.file != instance?.segment || mutation == .removeOpenSegment
-    }
-
-    private func isCovered(_ segment: ModelLog.Segment) -> Bool {
-        (instance?.covered).map { $0 >= segment.lastPlace } ?? false
-    }
-
-    private mutating func fold(_ run: ModelLog.Run) throws(Stop) {
-        var base = log.base ?? Disk.BaseSlot()
-        base.sums = base.sums + (run.ack?.sums ?? Disk.Sums())
-        base.takenIn = mutation == .foldWithoutNotingRun ? nil : run.number
-        try disk.write(base)
-        if mutation != .foldBeforeSync { try disk.sync(.base) }
-        try removeFiles(of: run)
-    }
-
-    private mutating func removeFiles(of run: ModelLog.Run) throws(Stop) {
-        for segment in run.segments { try disk.unlink(segment.file) }
-        if run.hasAck { try disk.unlink(.ack(run: run.number)) }
-    }
-
-    /// The oldest segment that is not being written: covered, counted, then removed.
-    private mutating func evict() throws(Stop) {
-        let log = self.log
-        guard let run = log.runs.first(where: { $0.segments.contains { $0.file != instance?.segment } }),
-            let segment = run.segments.first
-        else { return }
-        if !isCovered(segment), mutation != .evictWithoutCheckpoint { try checkpoint() }
-        if mutation == .evictBeforeCounting { try disk.unlink(segment.file) }
-        if segment.end > run.position {
-            let from = max(run.position, segment.first)
-            let evicted = mutation == .evictionNotCounted ? 0 : segment.end - from
-            let sums = Disk.Sums(damaged: from - run.position, evicted: evicted)
-            try acknowledge(run, position: segment.end, adding: sums)
-            try ledger.evicted(from..<segment.end, of: run.number)
-        }
-        if mutation != .unlinkBeforeSync { try syncIfNeeded(.ack(run: run.number)) }
-        if mutation != .evictBeforeCounting { try disk.unlink(segment.file) }
-        try tidy()
-    }
-}
-
-// MARK: - Between two lives
+// MARK: - When no process lives
 
 extension StoreModel {
     private mutating func damage(_ choose: ([(place: Disk.Place, record: Disk.Record)]) -> (Disk.Place, Disk.Record)?) {

@@ -5,6 +5,8 @@ import Testing
 /// The protocol of the event store, tried with kills between and within all its file operations.
 @Suite(.timeLimit(.minutes(5))) struct StoreModelTests {
     typealias Action = StoreModel.Action
+    typealias Turn = StoreModel.Turn
+    typealias Mutation = StoreModel.Mutation
 
     /// Everything that an instance, a data plane and a disk do.
     static let actions: [Action] =
@@ -20,27 +22,77 @@ import Testing
         .append(.event), .append(.state), .deliver(.accepted), .checkpoint, .damageNewest, .cutPower,
     ]
 
+    /// What matters where two processes are.
+    static let actionsOfTwo: [Action] = [
+        .append(.event), .append(.eventAndState), .append(.state), .beginAppend, .finishAppend, .beginRun,
+        .appendShort(whole: 1, isCutBack: true), .appendShort(whole: 1, isCutBack: false), .rotate, .checkpoint, .evict,
+        .deliver(.accepted), .deliver(.lost), .send(.accepted), .answer, .look, .testLocks, .readRuns, .takeOver,
+        .release,
+        .shutdown,
+    ]
+
+    static let fewActionsOfTwo: [Action] = [
+        .append(.eventAndState), .deliver(.accepted), .rotate, .look, .takeOver, .release,
+    ]
+
+    private static func turns(_ actions: [Action], of processes: [StoreModel.Process] = [.a]) -> [Turn] {
+        processes.flatMap { process in actions.map { Turn(process: process, action: $0) } }
+    }
+
+    private static func turns(toFind mutation: Mutation) -> [Turn] {
+        let all = Mutation.allCases
+        guard let index = all.firstIndex(of: mutation), let firstOfTwo = all.firstIndex(of: .nextFoldBeforeFilesAreGone)
+        else { return [] }
+        switch mutation {
+        case .nextFoldBeforeFilesAreGone: return turns([.append(.eventAndState), .deliver(.accepted), .checkpoint])
+        case .lockVisibleBeforeLocked:
+            return turns([.testLocks, .readRuns, .deliver(.accepted)]) + turns([.beginRun, .append(.event)], of: [.b])
+        case .acknowledgeAfterRelease:
+            return turns(
+                [.append(.event), .send(.accepted), .answer, .release, .takeOver, .deliver(.accepted)], of: both)
+        default: return index < firstOfTwo ? turns(actions) : turns(actionsOfTwo, of: both)
+        }
+    }
+
+    private static let both = StoreModel.Process.allCases
+
     @Test func protocolHoldsInAllSchedulesOfTwoActionsAndTwoKills() async {
         let depth = isUnderThreadSanitizer ? 1 : 2
-        await expectNothingFound { $0.exhaust(depth: depth, kills: 2, actions: Self.actions) }
+        await expectNothingFound { $0.exhaust(depth: depth, kills: 2, turns: Self.turns(Self.actions)) }
     }
 
     @Test func protocolHoldsInAllSchedulesOfFourOfTheCommonestActionsAndAKill() async {
         let depth = isUnderThreadSanitizer ? 2 : 4
-        await expectNothingFound { $0.exhaust(depth: depth, kills: 1, actions: Self.fewActions) }
+        await expectNothingFound { $0.exhaust(depth: depth, kills: 1, turns: Self.turns(Self.fewActions)) }
     }
 
     @Test func protocolHoldsInRandomSchedulesOfManyLives() async {
-        let schedules = isUnderThreadSanitizer ? 100 : 2_000
+        let schedules = isUnderThreadSanitizer ? 100 : 1_000
         await expectNothingFound {
-            $0.wander(schedules: schedules, length: 30, killEvery: 4, seed: 1, actions: Self.actions)
+            $0.wander(schedules: schedules, length: 30, killEvery: 4, seed: 1, turns: Self.turns(Self.actions))
+        }
+    }
+
+    @Test func protocolHoldsInAllSchedulesOfTwoProcessesAndAKill() async {
+        let depth = isUnderThreadSanitizer ? 2 : 3
+        await expectNothingFound {
+            $0.exhaust(depth: depth, kills: 1, turns: Self.turns(Self.fewActionsOfTwo, of: Self.both))
+        }
+    }
+
+    @Test func protocolHoldsInRandomSchedulesOfTwoProcesses() async {
+        let schedules = isUnderThreadSanitizer ? 100 : 1_500
+        await expectNothingFound {
+            $0.wander(
+                schedules: schedules, length: 40, killEvery: 6, seed: 2,
+                turns: Self.turns(Self.actionsOfTwo, of: Self.both) + Self.turns([.cutPower]))
         }
     }
 
     @Test(arguments: StoreModel.Mutation.allCases)
     func eachWrongProtocolIsFound(_ mutation: StoreModel.Mutation) async {
         let explorer = await explore(mutation) {
-            $0.wander(schedules: 2_000, length: 30, killEvery: 4, seed: 1, actions: Self.actions)
+            $0.wander(schedules: 4_000, length: 30, killEvery: 4, seed: 1, turns: Self.turns(toFind: mutation))
         }
         guard let finding = explorer.finding else {
             Issue.record("\(mutation) was not found in \(explorer.schedules) schedules")
