@@ -35,7 +35,7 @@ extension Ledger {
         if isWell, stored.stored != opening.stored + account.stored {
             complain("\(stored) does not come of \(opening) and \(account.stored) more")
         }
-        let delivered = stored.delivered - opening.delivered
+        let delivered = stored.delivered - opening.delivered + account.delivered
         let evicted = stored.evicted - opening.evicted
         if delivered > life.answered || delivered < life.answered - evicted {
             complain("\(delivered) were delivered by the account, \(life.answered) were answered, \(evicted) evicted")
@@ -46,6 +46,8 @@ extension Ledger {
     mutating func noteFound(_ count: Int, stored more: Int) {
         guard count > 0, count <= more else { return }
         guard let life = lives.indices.dropLast().last(where: { lives[$0].isDurable }) else { return }
+        // Else they may be of lives before that one, which it could not read.
+        guard lives[life].hasReadAll else { return }
         let known = lives[life].survivors.count { entries[$0].isStored }
         noteStored(known + count, of: life)
     }
@@ -75,4 +77,9 @@ extension Ledger {
         guard isTaken else { return change(posted.life) { $0.failures += 1 } }
         answer(PostedEvents(in: posted.request.plainBody).numbers, of: posted.life, faults: faults)
     }
+}
+
+extension Account {
+    /// Events of a process with the disk that a kill takes nothing from.
+    var safe: Int { stored + delivered }
 }

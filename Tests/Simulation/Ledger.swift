@@ -38,6 +38,8 @@ struct Ledger: Sendable {
     struct Life: Sendable {
         /// Whether it has the disk.
         var isDurable = false
+        /// Whether the disk gave it all that it asked for at the opening.
+        var hasReadAll = true
         /// Numbers of its events that are to be stored, in order.
         var survivors: [Int] = []
         /// How many its plugin has dropped.
@@ -99,11 +101,11 @@ extension Ledger {
 
     func name(_ number: Int) -> String { "event \(number) (\(entries[number].title), life \(entries[number].life))" }
 
-    /// The first so many survivors of a life are stored.
+    /// The first so many survivors of a life are safe: stored, or delivered before they could be.
     mutating func noteStored(_ count: Int, of life: Int) {
         let survivors = lives[life].survivors
         if count > survivors.count {
-            complain("life \(life) has stored \(count) events of \(survivors.count)")
+            complain("life \(life) has seen to \(count) events of \(survivors.count)")
         }
         for number in survivors.prefix(count).reversed() {
             if entries[number].isStored { return }
@@ -240,6 +242,10 @@ extension Ledger {
     /// One start mark for each, on the first survivor.
     private mutating func judgeSessions(isComplete: Bool) {
         var firsts: [UInt64: Int] = [:]
+        // An id is the second in which a session begins: who can't read the earlier ones may give one again.
+        for entry in entries where !lives[entry.life].hasReadAll {
+            if let session = entry.session { forgotten.insert(session) }
+        }
         for number in entries.indices where entries[number].text != nil {
             let entry = entries[number]
             // Nobody remembers those of a process without the disk.

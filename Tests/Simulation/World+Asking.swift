@@ -57,7 +57,7 @@ extension World {
         checkDestination(of: process)
         let left = askForEnd(process)
         work()
-        for _ in 0..<100 where left.withLock({ $0 }) == nil && isAlive && isGood { advance(by: .seconds(1)) }
+        for _ in 0..<250 where left.withLock({ $0 }) == nil && isAlive && isGood { advance(by: .seconds(1)) }
         if left.withLock({ $0 }) == nil, isAlive, isGood { complain("life \(process.life) does not come to its end") }
         end()
     }
@@ -150,7 +150,7 @@ extension Ledger {
         switch result {
         case .stored:
             if !now.isDurable { complain("stored() says stored where there is no disk") }
-            if account.stored < count { complain("stored() says stored, and \(account.stored) of \(count) are") }
+            if account.safe < count { complain("stored() says stored, and \(account.safe) of \(count) are") }
         case .inMemory:
             if now.isDurable, faults == now.faultsBefore { complain("stored() says in memory, and the disk is well") }
         }

@@ -120,7 +120,7 @@ extension World {
         let stored = analytics.storedAccount
         let faults = disk.faultCount
         ledger.withLock { ledger in
-            ledger.noteStored(account.stored, of: process.life)
+            if stored != nil { ledger.noteStored(account.safe, of: process.life) }
             ledger.judge(account, stored, of: process.life, faults: faults)
         }
         for fault in ledger.withLock({ $0.faults }) { trace.note("broken: \(fault)") }
@@ -139,11 +139,13 @@ extension World {
         guard isAlive, let analytics = process?.analytics else { return }
         let account = analytics.storedAccount
         trace.note("    finds \(account.map { "\($0)" } ?? "no disk")")
+        let read = disk.faultCount == faults
         ledger.withLock { ledger in
             ledger.change(life) { life in
                 life.isDurable = account != nil
                 life.opening = account
                 life.faultsBefore = faults
+                life.hasReadAll = read
             }
         }
         if account == nil, disk.faultCount == faults { complain("the disk is there and is not used") }
@@ -196,10 +198,11 @@ extension World {
         ledger.withLock { ledger in
             let life = ledger.lives[process.life]
             guard life.isDurable, let opening = life.opening else { return }
-            ledger.noteStored(account.stored, of: process.life)
+            ledger.noteStored(account.safe, of: process.life)
             // What could not be read at the opening has come to it since.
             let count = max(opening.stored + account.stored, analytics.storedAccount?.stored ?? 0)
-            lastStored = (count, life.survivors.count - account.stored)
+            let before = life.hasReadAll ? opening.stored : max(opening.stored, lastStored.count + lastStored.more)
+            lastStored = (count, before + life.survivors.count - account.delivered - count)
         }
     }
 
