@@ -20,6 +20,8 @@ struct DataPlaneAnswer: Sendable, Hashable {
     }
 
     let meaning: Meaning
+    /// There was no answer because the server's certificate was not accepted.
+    private(set) var isCertificateFailure = false
     /// For people.
     let text: String
     /// For the retry headers, and what counts as the same trouble.
@@ -49,7 +51,9 @@ struct DataPlaneAnswer: Sendable, Hashable {
     init(noAnswer error: any Error) {
         meaning = .missing
         text = "no answer: \(error)"
-        reason = (error as? URLSessionTransport.NoAnswer)?.isTimeout == true ? "client-timeout" : "client-network"
+        let kind = (error as? URLSessionTransport.NoAnswer)?.kind
+        reason = kind == .timeout ? "client-timeout" : "client-network"
+        isCertificateFailure = kind == .certificate
     }
 
     private static func meaning(of response: TransportResponse) -> Meaning {

@@ -249,7 +249,9 @@ extension Uploader {
             environment.diagnostics.once(
                 "refused \(answer.reason)", .warn,
                 "A request was refused, and what it holds is sent in parts: \(answer.text)")
-        case .wait: report("upload \(answer.reason)", "An upload failed, its events wait", answer.text)
+        case .wait:
+            let key = answer.isCertificateFailure ? "certificate" : answer.reason
+            report("upload \(key)", "An upload failed, its events wait", answer.text)
         case .stop:
             report(
                 "stop \(answer.reason)", "Uploads have stopped, all events are kept and tried once an hour", answer.text
@@ -265,9 +267,9 @@ extension Uploader {
 
     /// All that is said of events that are given up here.
     private func reportLoss(_ answer: DataPlaneAnswer) {
-        environment.diagnostics.once(
-            "lost \(answer.reason)", .error,
-            "An event was given up, which was refused alone while another was accepted: \(answer.text)")
+        environment.diagnostics.loss(1, "refused alone while another was accepted: \(answer.text)") {
+            "An event was given up, which was refused alone while another was accepted: \(answer.text)"
+        }
     }
 }
 

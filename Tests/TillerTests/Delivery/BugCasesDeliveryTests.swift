@@ -76,7 +76,7 @@ import TillerTesting
     /// Reset, name not found, bad certificate, timeout, and what is not HTTP.
     @Test(arguments: [-1_005, -1_003, -1_202, -1_001, 0]) func b132_noAnswerAndOneThatIsNotHTTPWait(_ code: Int) async {
         let text = code == 0 ? "it was not HTTP" : "an error (NSURLErrorDomain \(code))"
-        let error = URLSessionTransport.NoAnswer(description: text, isTimeout: code == -1_001)
+        let error = URLSessionTransport.NoAnswer(description: text, kind: code == -1_001 ? .timeout : .other)
         let bench = DeliveryBench()
         bench.transport.stub.answerNext(.failure(error))
         bench.track("A")

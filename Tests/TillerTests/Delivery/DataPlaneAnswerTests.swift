@@ -96,7 +96,7 @@ import Testing
         struct Broken: Error {}
         #expect(DataPlaneAnswer(noAnswer: Broken()).reason == "client-network")
         #expect(DataPlaneAnswer(noAnswer: Broken()).meaning == .missing)
-        let timeout = URLSessionTransport.NoAnswer(description: "late", isTimeout: true)
+        let timeout = URLSessionTransport.NoAnswer(description: "late", kind: .timeout)
         #expect(DataPlaneAnswer(noAnswer: timeout).reason == "client-timeout")
     }
 
