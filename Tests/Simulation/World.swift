@@ -101,9 +101,12 @@ extension World {
     /// Lets time pass, and everything happen that falls into it.
     func advance(by duration: Duration) {
         let end = time.now + duration
+        var (instant, rounds) = (time.now, 0)
         while isAlive, isGood {
             work()
             guard isAlive, isGood else { return }
+            (instant, rounds) = (time.now, instant == time.now ? rounds + 1 : 0)
+            if rounds > 1_000 { return complain("a thousand timers ended at one instant") }
             let answer = plane.nextAnswer.map { min($0, end) } ?? end
             if !time.runNextTimer(upTo: answer) {
                 time.advance(to: answer)
