@@ -124,6 +124,19 @@ extension Analytics {
     /// - Parameter options: Which parts; all by default.
     public func reset(options: ResetOptions = ResetOptions()) { engine.perform(options) }
 
+    /// Forgets everything: the events that wait, identity and session, the account, and what plugins have stored.
+    ///
+    /// It takes its place in the order of calls. Identity and session are new when this returns, as after `reset()`, which
+    /// plugins and destinations hear of. Then what was recorded before is removed from memory and disk, unless it is on its
+    /// way to the data plane: a request under way is given half a second, what it carried may arrive. Which versions of the
+    /// app were told is remembered, so that no second Application Installed is sent; other plugins keep what they save when
+    /// they are given the `Erase` command. What another process has stored in the same folder stays while that process
+    /// lives, and so does the state of a folder that another process owns.
+    ///
+    /// It is on the disk when `stored()` returns; an error in the log says if the disk refuses. A kill in the middle leaves
+    /// all or nothing.
+    public func erase() { engine.erase() }
+
     /// Waits until everything recorded before the call, and not dropped on its way, is stored: what is stored is delivered
     /// later, by this process or the next one on the same folder, also after a kill.
     ///

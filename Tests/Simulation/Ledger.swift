@@ -246,6 +246,10 @@ extension Ledger {
         for entry in entries where !lives[entry.life].hasReadAll {
             if let session = entry.session { forgotten.insert(session) }
         }
+        // Delivered while the disk took nothing: a kill then forgets that the mark was given.
+        for entry in entries where entry.text != nil && !entry.isStored {
+            if let session = entry.session { forgotten.insert(session) }
+        }
         for number in entries.indices where entries[number].text != nil {
             let entry = entries[number]
             // Nobody remembers those of a process without the disk.

@@ -80,6 +80,17 @@ public final class ContextPlugin: CapturingPlugin {
         return state
     }
 
+    /// After an erasure it is another installation.
+    public func apply(_ command: any Command, to state: inout State, in section: inout Section) {
+        guard command is Erase, needsInstallationId else { return }
+        state.installationId = nil
+        makeInstallationId(in: &state, &section)
+        known.withLock { [id = state.installationId] known in
+            known.installationId = id
+            known.isCurrent = false
+        }
+    }
+
     private func makeInstallationId(in state: inout State, _ section: inout Section) {
         guard section.ownsStore else { return }
         let id = state.installationId ?? section.makeId()

@@ -222,10 +222,6 @@ extension Uploader {
         unwatchNetwork()
         // Who waits for the store to have got rid of the events finds all of this done.
         for held in held { reportLoss(held.answer) }
-        if !store.isDurable {
-            environment.didDeliverFromMemory(batch.events.count, batch.bytes.count)
-            for held in held { environment.didRefuseFromMemory(held.batch.events.count, held.batch.bytes.count) }
-        }
         do {
             try store.acknowledge(
                 held.map { SettledBatch(batch: $0.batch, outcome: .refused) }

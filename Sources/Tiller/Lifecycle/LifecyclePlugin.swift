@@ -84,14 +84,16 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
         return state
     }
 
-    /// Remembers what is told, with the event that tells it.
+    /// Remembers what is told, with the event that tells it, and when everything else is forgotten: that is no new
+    /// installation.
     public func apply(_ command: any Command, to state: inout State, in section: inout Section) {
-        guard let remember = command as? Remember, state.knowsVersions else { return }
-        state.told = remember.told
+        guard state.knowsVersions else { return }
+        if let remember = command as? Remember { state.told = remember.told } else if !(command is Erase) { return }
+        guard let told = state.told else { return }
         section.save([
             Key.isInstalled: true,
-            Key.version: remember.told.version.map { .string($0) } ?? .null,
-            Key.build: remember.told.build.map { .string($0) } ?? .null,
+            Key.version: told.version.map { .string($0) } ?? .null,
+            Key.build: told.build.map { .string($0) } ?? .null,
         ])
     }
 

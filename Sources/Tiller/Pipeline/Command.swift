@@ -10,6 +10,12 @@ public struct Wake: Command {
     init() {}
 }
 
+/// Everything that is stored goes: see `Analytics.erase()`. A `ResetOptions` with all entries comes before it, in the same
+/// section. A capturing plugin that is to remember something all the same saves it here.
+public struct Erase: Command {
+    init() {}
+}
+
 /// The last command of an instance.
 public struct Shutdown: Command {
     init() {}

@@ -110,6 +110,25 @@ extension Core {
         return aftermath
     }
 
+    /// A reset of everything; what is saved here is all that is stored afterwards.
+    mutating func erase() -> Aftermath {
+        guard !isShutDown else { return Aftermath(isIgnored: true) }
+        var section = makeSection()
+        saved = [:]
+        dispatch(ResetOptions(), in: &section)
+        dispatch(Erase(), in: &section)
+        return close(section, with: .erase)
+    }
+
+    /// What came before has been erased: the account begins anew, with what is in memory since.
+    mutating func didErase() {
+        account = Account()
+        account.recorded = memory.count
+    }
+
+    /// The keys under which plugins have stored something.
+    var storageKeys: [String] { slots.map(\.key) }
+
     /// Puts something on the road that no capturing plugin needs to know of.
     mutating func send(_ load: RoadItem.Load) -> Aftermath {
         if case .flush = load, isShutDown { return Aftermath(isIgnored: true) }

@@ -44,10 +44,6 @@ struct DataPlaneEnvironment: Sendable {
     let isFree: Milestone
     /// Runs an action on the pipeline's executor, in the order of the road; not at all once the instance is gone.
     let onExecutor: @Sendable (@escaping @Sendable () -> Void) -> Void
-    /// Events were delivered, which the store kept in memory until now.
-    let didDeliverFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
-    /// The same of events that were given up because the data plane refuses them.
-    let didRefuseFromMemory: @Sendable (_ count: Int, _ bytes: Int) -> Void
     /// `Uploads.delivery` is another one now. Called outside of all locks, on any thread.
     let didChangeDelivery: @Sendable () -> Void
 }

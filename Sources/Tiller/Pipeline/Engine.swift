@@ -93,6 +93,10 @@ extension Engine {
         if !isInert { finish(core.withLock { $0.perform(command) }) }
     }
 
+    func erase() {
+        if !isInert { finish(core.withLock { $0.erase() }) }
+    }
+
     func flush() {
         if !isInert { finish(core.withLock { $0.send(.flush) }) }
     }
@@ -244,12 +248,6 @@ extension Engine {
             diagnostics: diagnostics, instance: ObjectIdentifier(self), installationId: installationId, store: store,
             isFree: isFree,
             onExecutor: { [weak self] action in self?.whenPassed(action) },
-            didDeliverFromMemory: { [core] count, bytes in
-                core.withLock { $0.release(count: count, bytes: bytes, as: nil) }
-            },
-            didRefuseFromMemory: { [core] count, bytes in
-                core.withLock { $0.release(count: count, bytes: bytes, as: .refused) }
-            },
             didChangeDelivery: { [changes] in changes.callAll() })
     }
 
@@ -357,6 +355,14 @@ extension Engine {
         return sealed
     }
 
+    /// The keys under which something may be stored.
+    var storageKeys: [String] { core.withLock { $0.storageKeys } + [Self.installationKey] }
+
+    func didErase() {
+        core.withLock { $0.didErase() }
+        didChange()
+    }
+
     /// A plugin's removal has passed the road.
     func letGo(of plugin: any Plugin) { _ = core.withLock { $0.letGo(of: plugin) } }
 
@@ -437,7 +443,8 @@ extension Engine {
         let lost = account.dropped[.undelivered, default: 0] + account.dropped[.notStored, default: 0]
         let counts = store.counts
         // In a store in memory, and before a full disk, they are in memory.
-        return account.inMemory + lost + counts.lost + (store.isDurable ? counts.waiting - store.unwrittenCount : 0)
+        return account.inMemory + lost + counts.lost - counts.erased
+            + (store.isDurable ? counts.waiting - store.unwrittenCount : 0)
     }
 
     func writeAgain() { pipeline.writeAgain(self) }
@@ -456,7 +463,7 @@ extension Engine {
         uploads.whenFlushed(settledBefore: before.settled) { [self] result in
             let lost = store.counts.lost - before.lost
             guard result == .delivered, lost > 0 else { return resume(result) }
-            resume(.stopped(reason: "\(lost) stored events were given up or damaged; the others are delivered"))
+            resume(.stopped(reason: "\(lost) stored events were given up, damaged or erased; the others are delivered"))
         }
     }
 }

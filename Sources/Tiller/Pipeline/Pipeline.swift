@@ -76,9 +76,14 @@ final class Pipeline: Sendable {
         let analytics = engine.makeHandle()
         var contextKeys = engine.contextKeys
         for item in items {
+            if case .erase = item.load {
+                handOn(&chunk, engine)
+                erase(leaving: item.changes, engine)
+                continue
+            }
             chunk.changes.merge(item.changes)
             switch item.load {
-            case .none: break
+            case .none, .erase: break
             case .event(let event): pass(event, into: &chunk, keeping: contextKeys, in: analytics)
             case .reset(let options):
                 for plugin in orderedPlugins { plugin.reset(options) }
@@ -370,6 +375,16 @@ extension Pipeline {
         }
         uploads.withLock { $0.append(new) }
         dataPlane.withLock { $0 = DataPlane(destination: destination, uploads: new) }
+    }
+
+    /// What is stored goes, and what waits to be; requests under way are broken off if they last.
+    private func erase(leaving changes: [StateChange], _ engine: Engine) {
+        writer.erase(leaving: changes, keys: engine.storageKeys, for: engine)
+        engine.didErase()
+        guard let present = dataPlane.withLock({ $0.take() }) else { return }
+        present.uploads.hurry()
+        present.destination.teardown()
+        add(present.destination, engine)  // with another installation's id
     }
 
     private func end(_ dataPlane: DataPlane) {

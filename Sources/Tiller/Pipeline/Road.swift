@@ -6,6 +6,8 @@ struct RoadItem: Sendable {
         case event(Event)
         case reset(ResetOptions)
         case flush
+        /// The state that was saved with it is stored after all else is gone.
+        case erase
         case add(any Plugin)
         case remove(any Plugin)
         /// Run when everything before it has left the pipeline and, if asked, every destination.

@@ -42,6 +42,19 @@ final class StoreWriter: Sendable {
         write(&nothingNew, for: engine)
     }
 
+    /// Everything that was recorded before goes, and all state but this.
+    func erase(leaving changes: [StateChange], keys: [String], for engine: Engine) {
+        do {
+            let erased = try store.erase(leaving: changes, keys: keys)
+            engine.release(count: erased.count, bytes: erased.bytes, as: nil)
+        } catch {
+            diagnostics.error("What is stored could not be erased, or not all of it", error)
+            var state = Batch()
+            state.addState(changes)
+            write(&state, for: engine)
+        }
+    }
+
     private func startTimer(_ engine: Engine) {
         guard timer.withLock({ $0 == nil }) else { return }
         let token = engine.configuration.time.schedule(after: Self.timeBetweenTries) { [weak engine] in

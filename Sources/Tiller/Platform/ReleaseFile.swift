@@ -21,7 +21,8 @@ struct ReleaseFile: Sendable, Equatable {
 
     /// The first of some files that can be read.
     static func read(_ paths: [String] = Self.paths) -> ReleaseFile? {
-        paths.lazy.compactMap { SystemFiles.beginning(of: $0, count: longestFile) }.first.map(ReleaseFile.init(parsing:))
+        paths.lazy.compactMap { SystemFiles.beginning(of: $0, count: longestFile) }.first.map(
+            ReleaseFile.init(parsing:))
     }
 
     /// Reads a file's bytes. Of several assignments of one variable the last holds, as in a shell.

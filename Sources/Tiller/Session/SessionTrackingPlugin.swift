@@ -101,6 +101,9 @@ public final class SessionTrackingPlugin: CapturingPlugin {
             guard reset.entries.session else { return }
             state.rules.refresh(at: now, isInForeground: isInForeground)
             isAskedFor = true
+        case is Erase:
+            section.save(state.rules.storedMark, replacingUnread: true)
+            isAskedFor = true
         case let start as StartSession:
             if let id = start.id, !SessionState.isValidManualId(id) {
                 section.report(.error, "startSession: an id needs at least ten digits and must fit Int64")

@@ -138,7 +138,7 @@ extension EventLog {
     }
 
     /// From now on guests can wake this owner.
-    private func listen() {
+    func listen() {
         let action = handlers.withLock { $0.signal == nil ? $0.othersStored : nil }
         guard isOwned, let action, let signal = disk.makeSignal(files.signal, action) else { return }
         let isLate = reader.withLock { $0.isClosed }

@@ -190,6 +190,13 @@ extension EventLog {
         if isOwned, let ownership {
             guard try ownership.isInPlace || ownership.renew() else { throw TakenOver() }
         }
+        writer.mustWriteAll = true
+        let listed = try LogListing(files, on: disk).runs
+        guard known.withLock({ $0.index.runs.allSatisfy { listed[$0.number] == nil } }) else {
+            // Only locks are gone.
+            if !(writer.run?.isInPlace ?? true) { endRun(&writer) }
+            return
+        }
         endRun(&writer)
         let lost = known.withLock { $0.index.forget() }
         diagnostics.loss(lost, "removed from the disk") { "\(lost) stored events were removed by somebody else" }
@@ -200,9 +207,10 @@ extension EventLog {
             reader.leftovers = []
             reader.base = SlotFile(new: files.base, on: disk)
             let (sums, run) = known.withLock { ($0.index.folded, $0.index.covered.run) }
-            try reader.base.write([UInt64(run), 0] + sums.values)
+            try reader.base.write([UInt64(max(run, 1) - 1), 0] + sums.values)
         }
-        writer.mustWriteAll = true
+        handlers.withLock { $0.signal.take() }?.cancel()
+        listen()
     }
 
     /// What is known and was on the disk, and is there no longer: the state, and how far events are delivered.
@@ -377,8 +385,10 @@ extension EventLog {
     private func sync(_ segment: Int) throws {
         func path() -> String? {
             known.withLock { known in
-                known.index.runs.first { $0.number == ownRun }?.segments.first { $0.index == segment }
-            }.map { files.segment($0, of: ownRun) }
+                let run = known.index.ownRun
+                let segments = known.index.runs.first { $0.number == run }?.segments
+                return segments?.first { $0.index == segment }.map { files.segment($0, of: run) }
+            }
         }
         guard let present = path() else { return }
         do {

@@ -39,6 +39,18 @@ package protocol EventStore: StateStore {
     /// - Throws: Why that could not be written down. In this process they are gone all the same.
     func acknowledge(_ settled: [SettledBatch]) throws
 
+    /// Told of events that left memory without ever being on a disk: how many, how large they were, and how.
+    ///
+    /// - Parameter action: May be called with a lock of the store's held: it does nothing but count.
+    func whenGone(_ action: @escaping @Sendable (_ count: Int, _ bytes: Int, SettledBatch.Outcome) -> Void)
+
+    /// Everything goes but this state.
+    ///
+    /// - Parameter keys: Under which something may be stored.
+    /// - Returns: Events that were in memory only, and how large they were.
+    /// - Throws: Why not, or not all; nothing that was stored is delivered any more in this process all the same.
+    func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int)
+
     /// Brings what was appended to the disk itself.
     func sync()
 
@@ -72,6 +84,9 @@ package protocol EventStore: StateStore {
 
 /// What a store does that no other process can see.
 extension EventStore {
+    package func whenGone(
+        _ action: @escaping @Sendable (_ count: Int, _ bytes: Int, SettledBatch.Outcome) -> Void
+    ) {}
     package func mayUpload() -> Bool { true }
     package func look() {}
     package func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void) {}
@@ -90,6 +105,8 @@ package struct EventCounts: Sendable, Hashable {
     package var lost = 0
     /// Those of them that the data plane refused.
     package var refused = 0
+    /// Those of them that were erased because somebody asked for it.
+    package var erased = 0
 
     /// Those that wait.
     package var waiting: Int { appended - settled }

@@ -4,6 +4,8 @@ struct LogFiles: Sendable {
 
     var checkpoint: String { folder + "/checkpoint.json" }
     var base: String { folder + "/base.ack" }
+    /// The state that an erasure leaves: as long as it is there, everything else is to go.
+    var erasure: String { folder + "/erasure.json" }
 
     /// Locked by the instance that owns the folder.
     var ownerLock: String { folder + "/owner.lock" }
@@ -86,7 +88,9 @@ extension LogFiles {
         if name.hasSuffix(".lock") || name.hasSuffix(".newlock") || name.hasSuffix(".fifo") || name == "base.ack" {
             return true
         }
-        return ["checkpoint.json", "checkpoint.json.new", "checkpoint.json.unreadable"].contains(name)
+        return [
+            "checkpoint.json", "checkpoint.json.new", "checkpoint.json.unreadable", "erasure.json", "erasure.json.new",
+        ].contains(name)
     }
 
     /// Whether a folder has the name of a store's: sixteen digits of a hash, and the instance's name.

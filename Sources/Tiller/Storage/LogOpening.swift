@@ -20,6 +20,7 @@ struct LogOpening {
         self.disk = disk
         self.files = files
         self.diagnostics = diagnostics
+        if isOwner { try LogErasure(begunIn: files, on: disk)?.complete() }
         var base = SlotFile(new: files.base, on: disk)
         do {
             base = try SlotFile(reading: files.base, on: disk)

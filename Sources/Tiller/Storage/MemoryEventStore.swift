@@ -21,6 +21,7 @@ final class MemoryEventStore: EventStore {
     private let state: any StateStore
     private let diagnostics: Diagnostics
     private let kept = Locked(Kept())
+    private let whenGone = Locked<(@Sendable (_ count: Int, _ bytes: Int, SettledBatch.Outcome) -> Void)?>(nil)
 
     init(state: any StateStore, diagnostics: Diagnostics) {
         self.state = state
@@ -93,10 +94,44 @@ final class MemoryEventStore: EventStore {
         }
     }
 
+    func whenGone(_ action: @escaping @Sendable (_ count: Int, _ bytes: Int, SettledBatch.Outcome) -> Void) {
+        whenGone.withLock { $0 = action }
+    }
+
+    func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int) {
+        let erased = kept.withLock { kept in
+            let waiting = kept.events[kept.gone...]
+            kept.counts.settled += waiting.count
+            kept.counts.lost += waiting.count
+            kept.counts.erased += waiting.count
+            let bytes = waiting.reduce(0) { $0 + $1.content.bytes.count }
+            (kept.events, kept.gone, kept.unsaved) = ([], 0, [])
+            return (waiting.count, bytes)
+        }
+        if state.isOwned { try eraseState(leaving: changes, keys) }
+        return erased
+    }
+
+    private func eraseState(leaving changes: [StateChange], _ keys: [String]) throws {
+        var all: [StateChange] = []
+        for key in keys {
+            guard case .value(let object) = state.load(key) else { continue }
+            var removal = JSONObject()
+            for (name, _) in object { removal[name] = .some(.null) }
+            all.append(StateChange(key: key, changes: removal))
+        }
+        all.merge(changes)
+        try state.save(all)
+    }
+
     func acknowledge(_ settled: [SettledBatch]) {
+        let whenGone = whenGone.withLock { $0 }
         kept.withLock { kept in
             for settled in settled {
-                let count = kept.events[kept.gone...].prefix { $0.number < settled.batch.end }.count
+                let gone = kept.events[kept.gone...].prefix { $0.number < settled.batch.end }
+                let count = gone.count
+                // Before the counts change: who waits for that finds it done.
+                whenGone?(count, gone.reduce(0) { $0 + $1.content.bytes.count }, settled.outcome)
                 kept.gone += count
                 kept.counts.settled += count
                 if settled.outcome == .refused {

@@ -49,6 +49,7 @@ final class OverflowingStore: EventStore {
     /// - Parameter action: Told how many events went from this memory, not from the store, how large they were, and how.
     func whenGone(_ action: @escaping @Sendable (_ count: Int, _ bytes: Int, SettledBatch.Outcome) -> Void) {
         whenGone.withLock { $0 = action }
+        base.whenGone(action)
     }
 
     var isDurable: Bool { base.isDurable }
@@ -66,6 +67,7 @@ final class OverflowingStore: EventStore {
             counts.settled += tally.gone.settled
             counts.lost += tally.gone.lost
             counts.refused += tally.gone.refused
+            counts.erased += tally.gone.erased
             return (counts, tally.taken)
         }
     }
@@ -217,6 +219,30 @@ extension OverflowingStore {
             guard outcome == .refused else { return }
             tally.gone.refused += count
             tally.gone.lost += count
+        }
+    }
+}
+
+// MARK: - Erasing
+
+extension OverflowingStore {
+    func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int) {
+        defer { messages?.deliver() }
+        // With the lock, no record is on its way from memory to the disk.
+        return try queue.withLock { queue in
+            var erased = queue.remove(before: .max)
+            queue.forgetState()
+            let (count, rest) = (erased.count, queue)
+            tally.withLock { tally in
+                tally.gone.settled += count
+                tally.gone.lost += count
+                tally.gone.erased += count
+                tally.note(rest)
+            }
+            let inStore = try base.erase(leaving: changes, keys: keys)
+            erased.count += inStore.count
+            erased.bytes += inStore.bytes
+            return erased
         }
     }
 }

@@ -208,7 +208,7 @@ private struct SilentLogger: Logger {}
 
 extension StoreInspection.Account {
     fileprivate init(_ opening: LogOpening) {
-        let sums = opening.index.sums + LogIndex.Sums(opening.base.values[2...])
+        let sums = opening.index.sums
         delivered = sums.delivered
         refused = sums.refused
         evicted = sums.evicted

@@ -63,6 +63,12 @@ struct UnwrittenRecords: Sendable {
         drop(count)
     }
 
+    /// What is left is state, and it is not to be written any more.
+    mutating func forgetState() {
+        changes = []
+        drop(records.count - gone)
+    }
+
     private mutating func drop(_ count: Int) {
         bytes -= records[gone..<gone + count].reduce(0) { $0 + ($1.event?.bytes.count ?? 0) }
         gone += count

@@ -72,6 +72,12 @@ final class MortalStore: EventStore {
         isAlive ? try base.nextBatch(bounds, after: held) : nil
     }
     func acknowledge(_ settled: [SettledBatch]) throws { if isAlive { try base.acknowledge(settled) } }
+    func whenGone(_ action: @escaping @Sendable (_ count: Int, _ bytes: Int, SettledBatch.Outcome) -> Void) {
+        base.whenGone(action)
+    }
+    func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int) {
+        isAlive ? try base.erase(leaving: changes, keys: keys) : (0, 0)
+    }
     func sync() { if isAlive { base.sync() } }
     func endWriting() { if isAlive { base.endWriting() } }
     func whenWanted(_ action: @escaping @Sendable () -> Void) { base.whenWanted(action) }

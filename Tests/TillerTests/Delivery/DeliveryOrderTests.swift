@@ -252,8 +252,7 @@ extension Uploader {
         let store = MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
         let environment = DataPlaneEnvironment(
             diagnostics: diagnostics, instance: ObjectIdentifier(store), installationId: "installation", store: store,
-            isFree: .reached, onExecutor: { $0() }, didDeliverFromMemory: { _, _ in },
-            didRefuseFromMemory: { _, _ in }, didChangeDelivery: didChange)
+            isFree: .reached, onExecutor: { $0() }, didChangeDelivery: didChange)
         let uploader = Uploader(
             configuration: configuration, environment: environment, observeNetwork: network)
         uploader.begin(inForeground: false)

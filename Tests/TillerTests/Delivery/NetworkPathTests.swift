@@ -63,7 +63,8 @@ import SwiftOverlayShims
     // MARK: Proxies
 
     /// The client takes the proxy from the environment: the data plane here, as the proxy of a host that is nowhere.
-    @Test(arguments: ["http_proxy", "all_proxy", "ALL_PROXY"]) func plainRequestsGoThroughTheProxy(_ name: String) async {
+    @Test(arguments: ["http_proxy", "all_proxy", "ALL_PROXY"]) func plainRequestsGoThroughTheProxy(_ name: String) async
+    {
         switch name {
         case "http_proxy": await #expect(processExitsWith: .exitCode(7)) { await viaProxy("http_proxy") }
         case "all_proxy": await #expect(processExitsWith: .exitCode(7)) { await viaProxy("all_proxy") }

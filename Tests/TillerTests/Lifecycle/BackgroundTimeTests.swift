@@ -129,7 +129,11 @@ import TillerTesting
     // MARK: The store
 
     @Test func theStoreIsToldBeforeTheTimeIsGivenBackUnlessTheAppHasReturned() async {
-        let suspension = Suspension(of: source) { [time] in time.note("suspend") } resume: { [time] in time.note("resume") }
+        let suspension = Suspension(of: source) { [time] in
+            time.note("suspend")
+        } resume: { [time] in
+            time.note("resume")
+        }
         let stay = suspension.beginStay()
         stay?.end()
         #expect(time.log == ["begin 1", "suspend", "end 1"])

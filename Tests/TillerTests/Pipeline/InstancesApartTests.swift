@@ -13,7 +13,8 @@ import TillerTesting
         let instances = (0..<2).map { index in
             var configuration = Configuration.test(
                 time: time, storage: .folder(folders[index].url), transport: transports[index],
-                flushPolicies: index == 0 ? [CountFlushPolicy(flushAt: 2)] : [FrequencyFlushPolicy(flushIntervalInMillis: 30_000)],
+                flushPolicies: index == 0
+                    ? [CountFlushPolicy(flushAt: 2)] : [FrequencyFlushPolicy(flushIntervalInMillis: 30_000)],
                 session: SessionConfiguration(
                     automaticSessionTracking: index == 0, sessionTimeoutInMillis: UInt64(index) * 1_000))
             configuration.writeKey = "key\(index)"

@@ -80,7 +80,9 @@ struct ResourceTests {
             await record(rest)
             let grown = Resources.residentBytes - before
             await analytics.shutdownAndWait()
-            say("memory: \((before - start) / 1_000_000) MB after 20 000 events, \(grown / 1_000_000) MB more after \(rest) more")
+            say(
+                "memory: \((before - start) / 1_000_000) MB after 20 000 events, \(grown / 1_000_000) MB more after \(rest) more"
+            )
             exit(grown < 20_000_000 && analytics.account.recorded == 20_000 + rest ? 7 : 2)
         }
         show(result)
@@ -93,11 +95,15 @@ struct ResourceTests {
             limits.memoryBytes = 8_000_000
             let analytics = instance("http://127.0.0.1", .memory, StubTransport(.hold), limits)
             let before = Resources.residentBytes
-            for number in 0..<60_000 { analytics.track(name: "Order Completed", properties: ["n": .int(Int64(number))]) }
+            for number in 0..<60_000 {
+                analytics.track(name: "Order Completed", properties: ["n": .int(Int64(number))])
+            }
             await analytics.stored()
             let grown = Resources.residentBytes - before
             let account = analytics.account
-            say("memory with a stuck data plane: \(grown / 1_000_000) MB for 8 MB of events, \(account.inMemory) of them")
+            say(
+                "memory with a stuck data plane: \(grown / 1_000_000) MB for 8 MB of events, \(account.inMemory) of them"
+            )
             exit(grown < 60_000_000 && account.dropped[.queueFull, default: 0] > 0 && account.inMemory > 0 ? 7 : 2)
         }
         show(result)
@@ -113,7 +119,8 @@ struct ResourceTests {
             var most = 0
             for round in 0..<50 {
                 for number in 0..<500 {
-                    analytics.track(name: "\(round).\(number)", properties: ["text": .string(String(repeating: "x", count: 300))])
+                    analytics.track(
+                        name: "\(round).\(number)", properties: ["text": .string(String(repeating: "x", count: 300))])
                 }
                 await analytics.stored()
                 most = max(most, Resources.bytes(in: folder.path))

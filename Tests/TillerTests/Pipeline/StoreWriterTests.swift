@@ -204,6 +204,9 @@ private final class RefusingStore: EventStore {
         base.nextBatch(bounds, after: held)
     }
     func acknowledge(_ settled: [SettledBatch]) throws { base.acknowledge(settled) }
+    func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int) {
+        try base.erase(leaving: changes, keys: keys)
+    }
     func sync() {}
     func endWriting() {}
     func whenWanted(_ action: @escaping @Sendable () -> Void) {}

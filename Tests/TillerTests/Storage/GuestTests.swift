@@ -279,21 +279,6 @@ import TillerTesting
         #expect(first.sums == LogIndex.Sums(delivered: 4))
     }
 
-    @Test func aGuestTakesOverWhenItsSegmentEnds() throws {
-        let owner = try folder.open(storageBytes: Self.small)
-        let guest = try folder.open(storageBytes: Self.small)
-        let changes = Locked<[Bool]>([])
-        guest.whenOwnershipChanges { isOwned in changes.withLock { $0.append(isOwned) } }
-        try guest.store(StoreRecord.events(1...12, padding: 100))
-        #expect(!guest.isOwned)
-        owner.close()
-        try guest.store(StoreRecord.events(13...30, padding: 100))
-        #expect(guest.isOwned)
-        #expect(try guest.deliverAll() == .events(1...30))
-        guest.releaseOwnership()
-        #expect(changes.withLock { $0 } == [true, false])
-    }
-
     /// As many instances as there are threads want the folder: one gets it.
     @Test func oneOfManyTakesOver() async throws {
         let owner = try folder.open()

@@ -7,7 +7,9 @@ import TillerTesting
 /// or in the account, in order, and the state with it.
 @Suite(.timeLimit(.minutes(5))) struct StoreUnderFaultsTests {
     @Test func hundredsOfLivesOnADiskThatFailsAnywhere() {
-        for seed in 1...(isUnderThreadSanitizer ? 60 : 500) as ClosedRange<UInt64> { FileFaultScript(seed: seed).check() }
+        for seed in 1...(isUnderThreadSanitizer ? 60 : 500) as ClosedRange<UInt64> {
+            FileFaultScript(seed: seed).check()
+        }
     }
 
     @Test func livesOnTheSystemsFiles() {
@@ -28,7 +30,9 @@ import TillerTesting
 
     @Test func shrinkingLeavesWhatIsNeeded() {
         // Nothing fails here, so that nothing can be left out.
-        let script = FileFaultScript([.init(action: .append(3), faults: [2: .half]), .init(action: .kill, isFull: true)])
+        let script = FileFaultScript([
+            .init(action: .append(3), faults: [2: .half]), .init(action: .kill, isFull: true),
+        ])
         #expect(script.shrunk().steps == script.steps)
         #expect(
             "\(script)" == """
