@@ -38,7 +38,8 @@ import TillerTesting
         await analytics.stored()  // everything recorded before is on disk
         let result = await analytics.flushed()  // .delivered, .nothingWaiting, or why not
         let left = await analytics.shutdownAndWait()  // how many the data plane has not got; at most five seconds
-        _ = (result, left)
+        let status = analytics.status  // what became of the events, and what the delivery does now
+        _ = (result, left, status)
     }
 
     func sessions() {

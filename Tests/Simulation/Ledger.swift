@@ -53,6 +53,7 @@ struct Ledger: Sendable {
         var opening: StoredAccount?
         /// The disk's count of failures then.
         var faultsBefore = 0
+        var hasDiskFailed = false
         var isShutDown = false
     }
 
@@ -67,6 +68,8 @@ struct Ledger: Sendable {
     private var unsettled: [(number: Int, faults: Int)] = []
     /// Sessions of a life that ended with a power cut: what was said of them may have been forgotten.
     private var forgotten: Set<UInt64> = []
+    /// Events that were in a request of their own.
+    private var triedAlone: Set<Int> = []
     /// When requests failed, within the last hour.
     var failedAt: [Duration] = []
 
@@ -133,9 +136,20 @@ extension Ledger {
         }
     }
 
+    /// Whether a life's disk has failed before a request.
+    mutating func noteDisk(faults: Int, of life: Int) {
+        if faults != lives[life].faultsBefore { lives[life].hasDiskFailed = true }
+    }
+
+    mutating func noteAttempt(_ posted: PostedEvents) {
+        if posted.events.count == 1, let number = posted.events[0].number { triedAlone.insert(number) }
+    }
+
     private mutating func arriveFirst(_ number: Int, _ text: ArraySlice<UInt8>, from life: Int) {
         entries[number].text = Array(text)
         let entry = entries[number]
+        // Delivered while the disk takes nothing: a kill then forgets that the mark was given.
+        if lives[life].hasDiskFailed, let session = entry.session { forgotten.insert(session) }
         if entry.isTooLarge { complain("\(name(number)) came though it is too large") }
         guard let json = (try? JSONValue(parsing: Array(text) + [UInt8(ascii: "}")]))?.object else {
             return complain("\(name(number)) came and is no JSON")
@@ -153,6 +167,8 @@ extension Ledger {
 
     private mutating func judgeOrder(_ number: Int) {
         let life = entries[number].life
+        // One that was refused alone is held, and what lies behind it may come although its answer does not say so.
+        if triedAlone.contains(number) { return }
         if number < largestOfLife[life] ?? -1 {
             complain("\(name(number)) came after event \(largestOfLife[life] ?? -1) of the same life")
         }
@@ -244,10 +260,6 @@ extension Ledger {
         var firsts: [UInt64: Int] = [:]
         // An id is the second in which a session begins: who can't read the earlier ones may give one again.
         for entry in entries where !lives[entry.life].hasReadAll {
-            if let session = entry.session { forgotten.insert(session) }
-        }
-        // Delivered while the disk took nothing: a kill then forgets that the mark was given.
-        for entry in entries where entry.text != nil && !entry.isStored {
             if let session = entry.session { forgotten.insert(session) }
         }
         for number in entries.indices where entries[number].text != nil {

@@ -35,7 +35,9 @@ final class World {
                     // Before it sends another, a process writes down what it was told.
                     ledger.settle(faults: faults)
                     ledger.judgeRequest(posted, body: body, events: events, limits: plan.limits, at: time.now)
+                    ledger.noteDisk(faults: faults, of: posted.life)
                     if posted.course.arrives { ledger.arrive(events, from: posted.life, at: time.instant) }
+                    ledger.noteAttempt(events)
                 }
             },
             didAnswer: { [ledger, trace, disk] posted in
@@ -205,7 +207,10 @@ extension World {
             // What could not be read at the opening has come to it since.
             let count = max(opening.stored + account.stored, analytics.storedAccount?.stored ?? 0)
             let before = life.hasReadAll ? opening.stored : max(opening.stored, lastStored.count + lastStored.more)
-            lastStored = (count, before + life.survivors.count - account.delivered - count)
+            // Records that a disk which fails neither took whole nor gave back may be there, though their events went from
+            // memory.
+            let leftovers = disk.faultCount == life.faultsBefore ? 0 : account.delivered
+            lastStored = (count, before + life.survivors.count - account.delivered - count + leftovers)
         }
     }
 

@@ -57,7 +57,8 @@ struct ResourceTests {
                 after.append(Resources.descriptors - before - 1)
             }
             say("descriptors: \(during.max() ?? 0) during a delivery, \(after.last ?? 0) after the shutdown")
-            exit((during.max() ?? 9) <= 8 && after[2] <= after[0] && after[0] < during[0] ? 7 : 2)
+            // One is given back a moment later, by the system's queue: the one that wakes the owner.
+            exit((during.max() ?? 9) <= 8 && after[2] <= after[0] + 1 && after[0] < during[0] ? 7 : 2)
         }
         show(result)
     }

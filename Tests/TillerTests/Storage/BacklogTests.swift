@@ -148,7 +148,7 @@ import TillerTesting
             await analytics.shutdownAndWait()
         }
         // Once in each launch that gave something up.
-        let said = logger.texts(.error).filter { $0.contains("oldest events are given up") }.count
+        let said = logger.texts(.error).filter { $0.contains("stored events were given up") }.count
         #expect((1...4).contains(said))
         transport.answerAlways(.status(200))
         let before = transport.requests.count
