@@ -77,7 +77,7 @@ struct ResourceTests {
             let start = Resources.residentBytes
             await record(20_000)
             let before = Resources.residentBytes
-            let rest = isDebugBuild ? 40_000 : 180_000
+            let rest = isDebugBuild ? 20_000 : 180_000
             await record(rest)
             let grown = Resources.residentBytes - before
             await analytics.shutdownAndWait()
@@ -93,19 +93,19 @@ struct ResourceTests {
     @Test func memoryWithAStuckDataPlane() async throws {
         let result = try await #require(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
             var limits = Limits()
-            limits.memoryBytes = 8_000_000
+            limits.memoryBytes = 4_000_000
             let analytics = instance("http://127.0.0.1", .memory, StubTransport(.hold), limits)
             let before = Resources.residentBytes
-            for number in 0..<60_000 {
+            for number in 0..<20_000 {
                 analytics.track(name: "Order Completed", properties: ["n": .int(Int64(number))])
             }
             await analytics.stored()
             let grown = Resources.residentBytes - before
             let account = analytics.account
             say(
-                "memory with a stuck data plane: \(grown / 1_000_000) MB for 8 MB of events, \(account.inMemory) of them"
+                "memory with a stuck data plane: \(grown / 1_000_000) MB for 4 MB of events, \(account.inMemory) of them"
             )
-            exit(grown < 60_000_000 && account.dropped[.queueFull, default: 0] > 0 && account.inMemory > 0 ? 7 : 2)
+            exit(grown < 40_000_000 && account.dropped[.queueFull, default: 0] > 0 && account.inMemory > 0 ? 7 : 2)
         }
         show(result)
     }
@@ -114,11 +114,11 @@ struct ResourceTests {
     @Test func disk() async throws {
         let result = try await #require(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
             var limits = Limits()
-            limits.storageBytes = 4_000_000
+            limits.storageBytes = 2_000_000
             let folder = TestFolder()
             let analytics = instance("http://127.0.0.1", .folder(folder.url), StubTransport(.status(503)), limits)
             var most = 0
-            for round in 0..<50 {
+            for round in 0..<24 {
                 for number in 0..<500 {
                     analytics.track(
                         name: "\(round).\(number)", properties: ["text": .string(String(repeating: "x", count: 300))])
@@ -129,7 +129,7 @@ struct ResourceTests {
             await analytics.shutdownAndWait()
             most = max(most, Resources.bytes(in: folder.path))
             say("disk: \(most) bytes at the most with a limit of \(limits.storageBytes)")
-            exit(most > 3_000_000 && most <= limits.storageBytes + limits.storageBytes / 8 ? 7 : 2)
+            exit(most > 1_500_000 && most <= limits.storageBytes + limits.storageBytes / 8 ? 7 : 2)
         }
         show(result)
     }

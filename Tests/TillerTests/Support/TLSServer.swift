@@ -1,6 +1,14 @@
 import Foundation
 import Tiller
 
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
 /// A server with a certificate that nobody knows: `openssl s_server`, which is no part of this package.
 final class TLSServer: Sendable {
     private static let tool = ["/usr/bin/openssl", "/usr/local/bin/openssl", "/opt/homebrew/bin/openssl"].first {
@@ -55,7 +63,8 @@ final class TLSServer: Sendable {
 
     deinit {
         try? input.fileHandleForWriting.close()
-        process.withLock { $0.terminate() }
+        // It blocks all other signals: it has the mask of the thread that started it.
+        process.withLock { _ = kill($0.processIdentifier, SIGKILL) }
     }
 
     private static func run(_ tool: String, _ arguments: [String], _ input: Pipe, _ output: Pipe) throws -> Process {
