@@ -330,6 +330,8 @@ extension Engine {
         let keys = isOwned ? core.withLock { $0.keys } : []
         let stored = keys.map { (slot: $0.slot, stored: store.load($0.key)) }
         finish(core.withLock { $0.changeOwnership(to: isOwned, stored) })
+        // Two changes may be told at once, by two threads: the last word is the store's.
+        if store.isOwned != isOwned { didChangeOwnership(to: !isOwned) }
     }
 }
 

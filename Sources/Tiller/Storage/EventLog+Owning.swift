@@ -43,7 +43,7 @@ extension EventLog {
     /// Gives the folder up, for another process to take: this instance goes on as a guest, in its run. What is delivered at
     /// this moment will be sent again.
     ///
-    /// State that is still on its way to the store is lost to it: `Engine.releaseOwnership` comes before.
+    /// State that is still on its way to the store is lost to it.
     func releaseOwnership() {
         let isReleased = writer.withLock { writer in
             guard isOwned, !writer.isClosed else { return false }
@@ -52,6 +52,7 @@ extension EventLog {
             reader.withLock { reader in
                 known.withLock { known in
                     known.isOwner = false
+                    known.mustTellOwnership = false
                     known.index.letGoOfOthers(keeping: known.ownRuns)
                 }
                 reader.cursor = nil
@@ -85,7 +86,11 @@ extension EventLog {
 
     /// What was written in it stays; the next record begins another run.
     func endRun(_ writer: inout Writer) {
-        try? sync(&writer)  // events survive the process anyway
+        do {
+            try sync(&writer)
+        } catch {
+            diagnostics.once("sync", .error, "What is stored could not be brought to the disk itself", error)
+        }
         writer.appender.take()?.close()
         writer.isDirty = false
         writer.unsynced = []
@@ -101,6 +106,8 @@ extension EventLog {
         reader.acknowledgements = opening.acknowledgements
         reader.cursor = nil
         reader.leftovers = []
+        reader.mustSyncFolder = true
+        reader.secured = []
         known.withLock { known in
             var counts = known.index.counts
             counts.appended = counts.settled + opening.index.counts.appended
@@ -126,7 +133,7 @@ extension EventLog {
         messages.deliver()
         let isNew = known.withLock { known in
             defer { known.mustTellOwnership = false }
-            return known.mustTellOwnership
+            return known.mustTellOwnership && known.isOwner
         }
         guard isNew else { return }
         listen()
@@ -160,7 +167,7 @@ extension EventLog {
     func look() {
         defer { messages.deliver() }
         reader.withLock { reader in
-            guard !reader.isClosed, isOwned else { return }
+            guard !reader.isClosed, isOwned, !known.withLock({ $0.mustCompleteErasure }) else { return }
             do {
                 try look(&reader)
             } catch {

@@ -9,7 +9,7 @@ extension EventLog {
     func nextBatch(_ bounds: BatchBounds, after held: StoredBatch?) throws -> StoredBatch? {
         defer {
             tidy()
-            endOfCall()
+            messages.deliver()
         }
         if known.withLock({ $0.index.nextRun(after: held)?.hasUnread ?? false }) { readUnread() }
         return try reader.withLock { reader in
@@ -172,7 +172,7 @@ extension EventLog {
     /// Removes closed segments that hold nothing any more, and runs that are over. First acknowledge, then remove, and on
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
-        guard isOwned, isInPlace else { return }
+        guard isOwned, isInPlace, !known.withLock({ $0.mustCompleteErasure }) else { return }
         do {
             let removable = known.withLock { $0.index.removableSegments }
             for run in Set(removable.map(\.run)).sorted() { try secureAcknowledgement(of: run, &reader) }
@@ -209,6 +209,7 @@ extension EventLog {
         let number = UInt64(run.number)
         try reader.base.write([max(base[0], number), number] + (LogIndex.Sums(base[2...]) + run.sums).values)
         reader.acknowledgements[run.number] = nil
+        reader.secured.remove(run.number)
         reader.leftovers =
             run.segments.map { files.segment($0, of: run.number) }
             + [files.acknowledgement(of: run.number), files.runLock(of: run.number)]

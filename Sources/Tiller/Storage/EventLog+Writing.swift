@@ -24,7 +24,7 @@ extension EventLog {
 
     func append(_ records: [StoreRecord]) -> (stored: Int, failure: (any Error)?) {
         if isInherited { return (0, Closed()) }
-        defer { endOfCall() }
+        defer { messages.deliver() }
         return writer.withLock { writer in
             guard isDurable, !writer.isClosed else { return (0, Closed()) }
             if !isOwned { return appendAsGuest(records, &writer) }
@@ -69,6 +69,7 @@ extension EventLog {
         _ records: [StoreRecord], _ writer: inout Writer
     ) -> (stored: Int, failure: (any Error)?) {
         let events = records.indices.filter { records[$0].event != nil }
+        if events.isEmpty { writer.lastAppend = (ownRun, writer.next) }
         let (stored, failure) = append(events.map { StoreRecord(event: records[$0].event, changes: []) }, &writer)
         return (stored < events.count ? events[stored] : records.count, failure)
     }
@@ -160,6 +161,8 @@ extension EventLog {
 
 extension EventLog {
     private func beginSegment(_ writer: inout Writer) throws -> any FileAppender {
+        try completeErasure()
+        if writer.run == nil { try disk.makeFolder(files.folder) }
         try renewFolder(&writer)
         // Processes that store less than a segment each come this way only.
         evict(&writer)
@@ -191,8 +194,17 @@ extension EventLog {
             guard try ownership.isInPlace || ownership.renew() else { throw TakenOver() }
         }
         writer.mustWriteAll = true
-        let listed = try LogListing(files, on: disk).runs
-        guard known.withLock({ $0.index.runs.allSatisfy { listed[$0.number] == nil } }) else {
+        let listing = try LogListing(files, on: disk)
+        // Numbers may be those of a process that was faster.
+        var live = try listing.runsThatLive()
+        if let run = writer.run, run.isInPlace { live.remove(run.number) }
+        let strangers = live
+        let isGone = known.withLock { known in
+            known.index.runs.allSatisfy {
+                listing.runs[$0.number] == nil || strangers.contains($0.number) && !$0.isLive
+            }
+        }
+        guard isGone else {
             // Only locks are gone.
             if !(writer.run?.isInPlace ?? true) { endRun(&writer) }
             return
@@ -205,7 +217,8 @@ extension EventLog {
             reader.cursor = nil
             reader.acknowledgements = [:]
             reader.leftovers = []
-            reader.base = SlotFile(new: files.base, on: disk)
+            reader.secured = []
+            reader.base = (try? SlotFile(reading: files.base, on: disk)) ?? SlotFile(new: files.base, on: disk)
             let (sums, run) = known.withLock { ($0.index.folded, $0.index.covered.run) }
             try reader.base.write([UInt64(max(run, 1) - 1), 0] + sums.values)
         }
@@ -322,7 +335,7 @@ extension EventLog {
             return (checkpoint, known.keepsOldCheckpoint)
         }
         // What is not known is not replaced, and what lies in the place of a removed folder is not ours.
-        guard isOwned, isInPlace, var checkpoint else { return }
+        guard isOwned, isInPlace, !known.withLock({ $0.mustCompleteErasure }), var checkpoint else { return }
         checkpoint.place = known.withLock { known in
             if writer.run != nil {
                 return LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
@@ -360,7 +373,7 @@ extension EventLog {
     }
 
     func sync() {
-        defer { endOfCall() }
+        defer { messages.deliver() }
         writer.withLock { writer in
             do {
                 try sync(&writer)

@@ -24,6 +24,8 @@ final class EventLog: EventStore {
         var highestRun: Int
         /// The runs that this instance has written.
         var ownRuns: Set<Int> = []
+        /// An erasure was begun, and the disk did not let it end: nothing is written before it has.
+        var mustCompleteErasure = false
         /// It has become an owner, and that has not been told yet.
         var mustTellOwnership = false
     }

@@ -48,7 +48,8 @@ package protocol EventStore: StateStore {
     ///
     /// - Parameter keys: Under which something may be stored.
     /// - Returns: Events that were in memory only, and how large they were.
-    /// - Throws: Why not, or not all; nothing that was stored is delivered any more in this process all the same.
+    /// - Throws: Why not, or not all yet: what was begun is completed before anything else is written. What was in memory is
+    ///   gone in any case.
     func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int)
 
     /// Brings what was appended to the disk itself.
@@ -99,7 +100,7 @@ extension EventStore {
 package struct EventCounts: Sendable, Hashable {
     /// Those that waited at the opening, and those that were appended.
     package var appended = 0
-    /// Those that are gone again: delivered, refused, evicted, damaged.
+    /// Those that are gone again: delivered, refused, evicted, damaged, erased.
     package var settled = 0
     /// Those of them that were not delivered.
     package var lost = 0

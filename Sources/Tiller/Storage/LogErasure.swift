@@ -83,12 +83,15 @@ extension EventLog {
     }
 
     private func eraseAll(leaving objects: JSONObject, _ reader: inout Reader) throws {
+        let listing = try LogListing(files, on: disk)
+        let live = try listing.runsThatLive()
         let highest = max(
-            try LogListing(files, on: disk).highest, known.withLock { max($0.highestRun, $0.index.covered.run) },
+            listing.highest, known.withLock { max($0.highestRun, $0.index.covered.run) },
             Int(clamping: reader.base.values[0]))
         let erasure = try LogErasure(files, on: disk, leaving: objects, upTo: highest)
         known.withLock { known in
-            known.index.erase(coveredUpTo: erasure.place)
+            known.index.erase(coveredUpTo: erasure.place, keeping: live)
+            known.mustCompleteErasure = true
             known.contents = .objects(objects)
             known.checkpoint = Checkpoint()
             known.changesSinceCheckpoint = 0
@@ -100,24 +103,37 @@ extension EventLog {
         reader.acknowledgements = reader.acknowledgements.filter { run, _ in
             known.withLock { $0.index.runs.contains { $0.number == run } }
         }
-        reader.base = try erasure.complete()
         reader.secured = []
+        reader.base = try erasure.complete()
+        known.withLock { $0.mustCompleteErasure = false }
     }
 
-    /// A guest's own runs, which are closed: the owner finds them gone.
+    /// One that the disk did not let end.
+    func completeErasure() throws {
+        guard known.withLock({ $0.mustCompleteErasure }) else { return }
+        try reader.withLock { reader in
+            if let base = try LogErasure(begunIn: files, on: disk)?.complete() { reader.base = base }
+        }
+        known.withLock { $0.mustCompleteErasure = false }
+    }
+
+    /// A guest's own runs, which are closed: the owner finds them gone, and counts what it knew of them as damaged.
     private func eraseOwn() throws {
         for run in known.withLock({ $0.index.runs }) {
             for segment in run.segments { try disk.remove(files.segment(segment, of: run.number)) }
         }
-        known.withLock { _ = $0.index.forget() }
+        known.withLock { known in
+            known.index.counts.erased += known.index.forget()
+            known.index.folded = LogIndex.Sums()
+        }
     }
 }
 
 extension LogIndex {
     /// Only what other processes are writing stays.
-    fileprivate mutating func erase(coveredUpTo place: LogPlace) {
-        let erased = runs.filter { !$0.isLive }.reduce(0) { $0 + Int($1.end) - Int($1.position) }
-        runs.removeAll { !$0.isLive }
+    fileprivate mutating func erase(coveredUpTo place: LogPlace, keeping live: Set<Int>) {
+        let erased = runs.filter { !live.contains($0.number) }.reduce(0) { $0 + Int($1.end) - Int($1.position) }
+        runs.removeAll { !live.contains($0.number) }
         counts.settled += erased
         counts.lost += erased
         counts.erased += erased

@@ -129,6 +129,7 @@ extension LogIndex.Sums {
 extension LogIndex {
     mutating func begin(_ segment: Segment) {
         if let index = index(of: ownRun) {
+            runs[index].isLive = false
             runs[index].segments.append(segment)
         } else {
             insert(Run(number: ownRun, segments: [segment]))
@@ -147,7 +148,6 @@ extension LogIndex {
     }
 
     /// A guest's own run, of which its owner has told what became.
-    ///
     mutating func settle(_ run: Int, to position: UInt64, _ sums: Sums) {
         guard let index = index(of: run), position > runs[index].position else { return }
         runs[index].end = max(runs[index].end, position)

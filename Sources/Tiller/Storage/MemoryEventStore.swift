@@ -108,7 +108,13 @@ final class MemoryEventStore: EventStore {
             (kept.events, kept.gone, kept.unsaved) = ([], 0, [])
             return (waiting.count, bytes)
         }
-        if state.isOwned { try eraseState(leaving: changes, keys) }
+        do {
+            if state.isOwned { try eraseState(leaving: changes, keys) }
+        } catch {
+            // They are gone from memory all the same.
+            whenGone.withLock { $0 }?(erased.0, erased.1, .delivered)
+            throw error
+        }
         return erased
     }
 

@@ -239,7 +239,14 @@ extension OverflowingStore {
                 tally.gone.erased += count
                 tally.note(rest)
             }
-            let inStore = try base.erase(leaving: changes, keys: keys)
+            let inStore: (count: Int, bytes: Int)
+            do {
+                inStore = try base.erase(leaving: changes, keys: keys)
+            } catch {
+                // They are gone from memory all the same.
+                whenGone.withLock { $0 }?(erased.count, erased.bytes, .delivered)
+                throw error
+            }
             erased.count += inStore.count
             erased.bytes += inStore.bytes
             return erased

@@ -54,6 +54,8 @@ struct UnwrittenRecords: Sendable {
     /// - Parameter place: What the store says of them.
     mutating func didWrite(_ count: Int, as place: (run: Int, number: UInt64)) {
         var count = count
+        // What was written to another run can't be named any more: it is sent again.
+        if place.run != storeRun { firstNamed = first }
         (storeRun, shift) = (place.run, place.number &- first)
         if count > 0, !changes.isEmpty {
             changes = []
@@ -65,6 +67,7 @@ struct UnwrittenRecords: Sendable {
 
     /// What is left is state, and it is not to be written any more.
     mutating func forgetState() {
+        firstNamed = first
         changes = []
         drop(records.count - gone)
     }

@@ -19,6 +19,7 @@ import Glibc
         let folder = TestFolder(name: "signal-stored")
         try? FileManager.default.removeItem(at: folder.url)
         await #expect(processExitsWith: .signal(SIGTERM)) {
+            Calls.prepare()
             let analytics = signalled(
                 on: TestFolder(name: "signal-stored").url, transport: StubTransport(.status(503)), [LastWords()])
             for number in 0..<1_000 { analytics.track(name: "\(number)") }
@@ -35,6 +36,7 @@ import Glibc
         let folder = TestFolder(name: "signal-upload")
         try? FileManager.default.removeItem(at: folder.url)
         await #expect(processExitsWith: .signal(SIGINT)) {
+            Calls.prepare()
             let folder = TestFolder(name: "signal-upload").url
             let transport = NotingTransport(folder.appendingPathComponent("sent"))
             let analytics = signalled(on: folder.appendingPathComponent("store"), transport: transport, [LastWords()])
@@ -49,6 +51,7 @@ import Glibc
     /// A second signal is meant: the upload is not waited for any longer.
     @Test func aSecondSignalEndsTheWaitForAnUpload() async {
         await #expect(processExitsWith: .signal(SIGTERM)) {
+            Calls.prepare()
             let transport = SignallingTransport()
             let analytics = signalled(on: nil, transport: transport)
             analytics.track(name: "A")
@@ -59,6 +62,7 @@ import Glibc
 
     @Test func aStuckPluginAndAStuckObserverKeepNobodyFromEnding() async {
         await #expect(processExitsWith: .signal(SIGTERM)) {
+            Calls.prepare()
             let stuck = StuckPlugin()
             let analytics = signalled(on: nil, transport: StubTransport(), [stuck, StuckObserver()])
             analytics.track(name: "A")
@@ -72,6 +76,7 @@ import Glibc
         let folder = TestFolder(name: "signal-shutdown")
         try? FileManager.default.removeItem(at: folder.url)
         await #expect(processExitsWith: .signal(SIGTERM)) {
+            Calls.prepare()
             let stuck = StuckPlugin()
             let analytics = signalled(
                 on: TestFolder(name: "signal-shutdown").url, transport: StubTransport(.status(503)), [stuck])
@@ -93,6 +98,7 @@ import Glibc
     /// It is called where the system calls it without us: a program that waits there for it wakes up.
     @Test func theHandlerBeforeIsCalledAfterwardsOnTheThreadThatTheSystemChooses() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             signal(SIGTERM) { _ in Calls.add("\(pthread_self())") }
             kill(getpid(), SIGTERM)
             Calls.wait(for: 1)
@@ -105,6 +111,7 @@ import Glibc
 
     @Test func aHandlerThatTakesInfoGetsWhatTheSystemSaidAtFirst() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             var action = sigaction()
             #if canImport(Darwin)
             action.__sigaction_u.__sa_sigaction = { _, info, _ in Calls.add("\(info?.pointee.si_code ?? 0)") }
@@ -123,6 +130,7 @@ import Glibc
 
     @Test func everySignalIsToldAndPassedOn() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             signal(SIGTERM) { _ in Calls.add("H") }
             signal(SIGINT) { _ in Calls.add("I") }
             let analytics = signalled(on: nil, transport: StubTransport(), [NotingObserver()])
@@ -137,6 +145,7 @@ import Glibc
     /// As `signal` has it on some systems: once, and then there is none.
     @Test func aHandlerForOnceIsCalledOnce() async {
         await #expect(processExitsWith: .signal(SIGTERM)) {
+            Calls.prepare()
             var action = sigaction()
             #if canImport(Darwin)
             action.__sigaction_u.__sa_handler = { _ in Calls.add("H") }
@@ -157,6 +166,7 @@ import Glibc
 
     @Test func whatIsIgnoredStaysIgnored() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             signal(SIGTERM, SIG_IGN)
             signal(SIGINT) { _ in Calls.add("I") }
             let analytics = signalled(on: nil, transport: StubTransport(), [NotingObserver()])
@@ -170,6 +180,7 @@ import Glibc
 
     @Test func nothingIsTouchedUnlessAskedAndAllIsPutBackAtTheEnd() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             signal(SIGTERM) { _ in }
             let before = allHandlers()
             let plain = Analytics(configuration: .forSignals(ProcessLifecycleSource(), nil, StubTransport()))
@@ -193,6 +204,7 @@ import Glibc
 
     @Test func twoSourcesAreBothToldOnce() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             signal(SIGTERM) { _ in Calls.add("H") }
             let instances = (0..<2).map { _ in signalled(on: nil, transport: StubTransport(), [NotingObserver()]) }
             kill(getpid(), SIGTERM)
@@ -208,6 +220,7 @@ import Glibc
     /// The host's own handler came later and calls the one before, as is the custom: each is called once.
     @Test func aHandlerOfTheHostsThatCallsTheOneBeforeIsCalledOnce() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             signal(SIGTERM) { _ in Calls.add("H") }
             let analytics = signalled(on: nil, transport: StubTransport(), [NotingObserver()])
             Chain.before = SignalAction(of: SIGTERM)
@@ -225,6 +238,7 @@ import Glibc
             exit(Calls.all == ["C", "T", "H", "C", "H"] ? 7 : 2)
         }
         await #expect(processExitsWith: .signal(SIGTERM)) {
+            Calls.prepare()
             let analytics = signalled(on: nil, transport: StubTransport())
             Chain.before = SignalAction(of: SIGTERM)
             signal(SIGTERM) { number in Chain.before?.call(number, nil, nil) }
@@ -236,6 +250,7 @@ import Glibc
     /// One that does not call the one before has taken the signal over.
     @Test func aHandlerOfTheHostsThatTakesOverIsLeftAlone() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             let analytics = signalled(on: nil, transport: StubTransport(), [NotingObserver()])
             signal(SIGTERM) { _ in Calls.add("C") }
             let handlers = allHandlers()
@@ -249,6 +264,7 @@ import Glibc
     /// A forked child has the handler, and the sockets of its parent, which must not take the child's signals for its own.
     @Test(.disabled(if: isUnderThreadSanitizer)) func aForkedChildIsKilledAndTheParentHearsNothing() async {
         await #expect(processExitsWith: .exitCode(7)) {
+            Calls.prepare()
             let analytics = signalled(on: nil, transport: StubTransport(), [NotingObserver()])
             typealias Fork = @convention(c) () -> pid_t
             guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "fork") else { exit(1) }
@@ -320,6 +336,13 @@ private enum Calls {
         return ends
     }()
     private static let noted = Locked<[String]>([])
+
+    /// Before any signal: what is made at its first use must not be made by a handler. A child that hangs all the same is
+    /// ended by the system.
+    static func prepare() {
+        _ = all
+        alarm(60)
+    }
 
     /// A line.
     static func add(_ text: String) { _ = (text + "\n").withCString { write(ends[1], $0, strlen($0)) } }
