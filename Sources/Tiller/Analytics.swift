@@ -140,8 +140,8 @@ extension Analytics {
     /// Waits until everything recorded before the call, and not dropped on its way, is stored: what is stored is delivered
     /// later, by this process or the next one on the same folder, also after a kill.
     ///
-    /// It waits for as long as a plugin holds up the pipeline, or until the task is cancelled. Synced to the disk itself, against a power cut, is what is
-    /// stored at a background or terminate notice and at the end of the instance.
+    /// It waits for as long as a plugin holds up the pipeline, or until the task is cancelled. Synced to the disk itself,
+    /// against a power cut, is what is stored at a background or terminate notice and at the end of the instance.
     ///
     /// - Returns: `.inMemory` where there is no disk, or where it does not take what was recorded now; also when the task
     ///   is cancelled before that is known.
@@ -229,9 +229,6 @@ extension Analytics {
 
     /// What became of the events.
     package var account: Account { engine.account }
-
-    /// What has become of all events of the store's folder, over all lives; `nil` without one.
-    package var storedAccount: StoredAccount? { engine.account.store }
 }
 
 /// Where `Analytics.stored()` found what was recorded.

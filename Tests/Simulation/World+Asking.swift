@@ -27,7 +27,7 @@ extension World {
         _ = executors.start {
             let result = await analytics.flushed()
             answer("flushed: \(result)") { ledger, life, faults in
-                ledger.judge(result, upTo: number, of: life, analytics.storedAccount, faults: faults)
+                ledger.judge(result, upTo: number, of: life, analytics.account.store, faults: faults)
             }
         }
     }
@@ -72,7 +72,7 @@ extension World {
         _ = executors.start {
             let count = await analytics.shutdownAndWait(timeout: .seconds(200))
             answer("\(count) are left") { ledger, life, faults in
-                ledger.judgeLeft(count, of: life, analytics.storedAccount)
+                ledger.judgeLeft(count, of: life, analytics.account.store)
             }
             left.withLock { $0 = count }
         }
@@ -98,7 +98,7 @@ extension World {
         trace.note("\(time.now): everything works from now on")
         plane.setWeather(.good)
         disk.setFaults(SimulatedDisk.Faults())
-        if isAlive, process?.analytics?.storedAccount != nil { drain() }
+        if isAlive, process?.analytics?.account.store != nil { drain() }
         if isAlive, isGood { shutDown() } else if isGood { bury() }
         guard isGood else { return }
         begin(isInForeground: true)
@@ -108,7 +108,7 @@ extension World {
         guard isGood else { return }
         askFlushed()
         work()
-        let account = process?.analytics?.storedAccount
+        let account = process?.analytics?.account.store
         if isGood { shutDown() }
         guard isGood, let account else { return }
         ledger.withLock { $0.judgeEnd(account) }
@@ -129,7 +129,7 @@ extension World {
         for _ in 0..<200 where isGood && isAlive {
             analytics.flush()
             work()
-            if analytics.storedAccount?.waiting == 0, analytics.account.inMemory == 0 { return }
+            if analytics.account.store?.waiting == 0, analytics.account.inMemory == 0 { return }
             advance(by: .seconds(60))
         }
         if isGood, isAlive { complain("three hours after everything was well again events still wait") }

@@ -122,7 +122,7 @@ extension World {
     private func atQuiet() {
         guard let process, isAlive, let analytics = process.analytics else { return }
         let account = analytics.account
-        let stored = analytics.storedAccount
+        let stored = analytics.account.store
         let faults = disk.faultCount
         ledger.withLock { ledger in
             if stored != nil { ledger.noteStored(account.safe, of: process.life) }
@@ -142,7 +142,7 @@ extension World {
         let faults = disk.faultCount
         process = Process(life, in: self, isInForeground: isInForeground, dyingAfter: dyingAfter)
         guard isAlive, let analytics = process?.analytics else { return }
-        let account = analytics.storedAccount
+        let account = analytics.account.store
         trace.note("    finds \(account.map { "\($0)" } ?? "no disk")")
         let read = disk.faultCount == faults
         ledger.withLock { ledger in
@@ -205,7 +205,7 @@ extension World {
             guard life.isDurable, let opening = life.opening else { return }
             ledger.noteStored(account.safe, of: process.life)
             // What could not be read at the opening has come to it since.
-            let count = max(opening.stored + account.stored, analytics.storedAccount?.stored ?? 0)
+            let count = max(opening.stored + account.stored, analytics.account.store?.stored ?? 0)
             let before = life.hasReadAll ? opening.stored : max(opening.stored, lastStored.count + lastStored.more)
             // Records that a disk which fails neither took whole nor gave back may be there, though their events went from
             // memory.

@@ -38,8 +38,7 @@ extension Uploader {
             state.hasBegun = true
             let counts = store.counts
             // Also what was evicted or damaged meanwhile counts as done.
-            let reached = state.flushWaiters.filter { $0.target <= counts.settled }
-            state.flushWaiters.removeAll { $0.target <= counts.settled }
+            let reached = state.takeWaiters(reachedBy: counts.settled)
             let isThere = counts.settled < state.target && !state.isHurried
             if isThere {
                 state.isLastAttempt = state.isClosing
@@ -89,9 +88,7 @@ extension Uploader {
             state.isRunning = false
             state.leftToOwner = now
             state.letGo()
-            let settled = store.counts.settled
-            defer { state.flushWaiters.removeAll { $0.target <= settled } }
-            return (false, state.flushWaiters.filter { $0.target <= settled })
+            return (false, state.takeWaiters(reachedBy: store.counts.settled))
         }
         if goesOn { return true }
         for waiter in reached { waiter.resume(.delivered) }

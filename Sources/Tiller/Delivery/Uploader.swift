@@ -41,6 +41,12 @@ final class Uploader: Uploads {
         var goodBatchBytes: Int
         var toldProgress = DeliveryProgress()
 
+        /// Those whose events have all gone; they wait no longer.
+        mutating func takeWaiters(reachedBy settled: Int) -> [FlushWaiter] {
+            defer { flushWaiters.removeAll { $0.target <= settled } }
+            return flushWaiters.filter { $0.target <= settled }
+        }
+
         /// Nothing is passed over any more.
         mutating func letGo() {
             held = []

@@ -210,9 +210,7 @@ extension EventLog {
         try reader.base.write([max(base[0], number), number] + (LogIndex.Sums(base[2...]) + run.sums).values)
         reader.acknowledgements[run.number] = nil
         reader.secured.remove(run.number)
-        reader.leftovers =
-            run.segments.map { files.segment($0, of: run.number) }
-            + [files.acknowledgement(of: run.number), files.runLock(of: run.number)]
+        reader.leftovers = files.all(of: run)
         known.withLock { $0.index.fold(run.number) }
         reader.mustSyncFolder = base[0] == 0
         try disk.sync(files.base)

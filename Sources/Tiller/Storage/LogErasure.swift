@@ -44,9 +44,7 @@ struct LogErasure {
         let listing = try LogListing(files, on: disk)
         let live = try listing.runsThatLive()
         for run in listing.runs.values where run.number < place.run && !live.contains(run.number) {
-            for segment in run.segments { try disk.remove(files.segment(segment, of: run.number)) }
-            try disk.remove(files.acknowledgement(of: run.number))
-            try disk.remove(files.runLock(of: run.number))
+            for path in files.all(of: run) { try disk.remove(path) }
         }
         var base = SlotFile(new: files.base, on: disk)
         do {

@@ -28,6 +28,12 @@ struct LogFiles: Sendable {
         self.segment(segment.index, of: run, first: segment.first)
     }
 
+    /// All that belongs to a run, in the order in which it may go: the lock last, for as long as that is there nobody takes
+    /// the number.
+    func all(of run: LogIndex.Run) -> [String] {
+        run.segments.map { segment($0, of: run.number) } + [acknowledgement(of: run.number), runLock(of: run.number)]
+    }
+
     static func runLockName(_ run: Int) -> String { padded(run, to: 8) + ".lock" }
 
     static func acknowledgementName(_ run: Int) -> String { padded(run, to: 8) + ".ack" }

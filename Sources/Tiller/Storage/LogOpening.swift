@@ -65,9 +65,7 @@ struct LogOpening {
         if let leftover = runs.removeValue(forKey: folded), isOwner, !listing.newer.contains(folded) {
             // The process that wrote that may have been killed before it brought it to the disk.
             try disk.sync(files.base)
-            for segment in leftover.segments { try disk.remove(files.segment(segment, of: folded)) }
-            try disk.remove(files.acknowledgement(of: folded))
-            try disk.remove(files.runLock(of: folded))
+            for path in files.all(of: leftover) { try disk.remove(path) }
         }
         if isOwner { try listing.removeNewLocks() }
         return runs.values.sorted { $0.number < $1.number }.map { run in
