@@ -332,7 +332,7 @@ extension Pipeline {
         }
         // One that was removed and comes back shares its executor with what it still has to do.
         let former = closing.withLock { closing in
-            closing.removeAll { $0.isDone }
+            closing.removeAll(where: \.isDone)
             return closing.first { $0.plugin === plugin }
         }
         let runner = DestinationRunner(plugin, limits: limits, after: former, in: engine)
@@ -392,10 +392,16 @@ extension Pipeline {
         dataPlane.destination.teardown()
     }
 
-    /// - Parameter item: What every destination gets before the barrier.
+    /// Destinations that were removed, and have not done what they were handed before, are waited for too.
+    ///
+    /// - Parameter item: What every other destination gets before the barrier.
     private func passBarrier(after item: DestinationItem? = nil, _ action: @escaping @Sendable () -> Void) {
         let runners = runners.withLock { $0 }
-        let left = Locked(runners.count + 1)
+        let former = closing.withLock { closing in
+            closing.removeAll(where: \.isDone)
+            return closing
+        }
+        let left = Locked(runners.count + former.count + 1)
         let arrive: @Sendable () -> Void = {
             let isLast = left.withLock { left in
                 left -= 1
@@ -404,6 +410,7 @@ extension Pipeline {
             if isLast { action() }
         }
         for runner in runners { runner.take((item.map { [$0] } ?? []) + [.barrier(arrive)]) }
+        for runner in former { runner.take([.barrier(arrive)]) }
         arrive()
     }
 

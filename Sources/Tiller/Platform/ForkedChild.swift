@@ -23,7 +23,8 @@ enum ForkedChild {
         return UInt(bitPattern: words)
     }()
 
-    private static let registering = Locked(())
+    /// How many places for descriptors have ever been in use.
+    private static let used = Locked(0)
 
     private static var words: UnsafeMutablePointer<Int32>? { UnsafeMutablePointer(bitPattern: address) }
 
@@ -43,9 +44,14 @@ enum ForkedChild {
     static func closesNoMore(_ descriptor: Int32) { replace(descriptor + 1, with: 0) }
 
     private static func replace(_ old: Int32, with new: Int32) {
-        registering.withLock { _ in
-            guard let words, let index = (3..<3 + capacity).first(where: { words[$0] == old }) else { return }
-            words[index] = new
+        used.withLock { used in
+            guard let words else { return }
+            if let index = (3..<3 + used).first(where: { words[$0] == old }) {
+                words[index] = new
+            } else if old == 0, used < capacity {
+                words[3 + used] = new
+                used += 1
+            }
         }
     }
 

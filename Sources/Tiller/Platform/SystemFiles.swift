@@ -193,7 +193,7 @@ package struct SystemFiles: FileSystem {
         let descriptor = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.failure("make", temporary) }
         defer { unlink(temporary) }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+        guard Self.lockNewFile(descriptor) else {
             defer { Self.release(descriptor) }
             throw Self.failure("lock", temporary)
         }
@@ -217,9 +217,17 @@ package struct SystemFiles: FileSystem {
         guard descriptor >= 0 else {
             throw errno == EEXIST ? FileFailure.exists(path: path) : Self.failure("make", path)
         }
-        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return Lock(descriptor: descriptor) }
+        if Self.lockNewFile(descriptor) { return Lock(descriptor: descriptor) }
         defer { Self.release(descriptor) }
         throw Self.failure("lock", path)
+    }
+
+    /// Waits for who looks just now whether the file is locked (`isLocked`), and for nobody else: the file is new.
+    private static func lockNewFile(_ descriptor: Int32) -> Bool {
+        while flock(descriptor, LOCK_EX) != 0 {
+            guard errno == EINTR else { return false }
+        }
+        return true
     }
 
     package func isLocked(_ path: String) throws -> Bool {
@@ -229,7 +237,11 @@ package struct SystemFiles: FileSystem {
             throw Self.failure("open", path)
         }
         defer { Self.release(descriptor) }
-        if flock(descriptor, LOCK_SH | LOCK_NB) == 0 { return false }
+        if flock(descriptor, LOCK_SH | LOCK_NB) == 0 {
+            // Closing alone would not do while a child process that was just forked has the descriptor too.
+            _ = flock(descriptor, LOCK_UN)
+            return false
+        }
         if errno == EWOULDBLOCK { return true }
         throw Self.failure("lock", path)
     }

@@ -49,23 +49,29 @@ extension EventLog {
             guard isOwned, !writer.isClosed else { return false }
             checkpoint(&writer)
             try? sync(&writer)  // said by the checkpoint
-            reader.withLock { reader in
-                known.withLock { known in
-                    known.isOwner = false
-                    known.mustTellOwnership = false
-                    known.index.letGoOfOthers(keeping: known.ownRuns)
-                }
-                reader.cursor = nil
-                reader.acknowledgements = [:]
-                reader.leftovers = []
-                ownership?.release()
-            }
+            becomeGuest()
             return true
         }
         messages.deliver()
         guard isReleased else { return }
-        handlers.withLock { $0.signal.take() }?.cancel()
+        known.withLock { $0.mustTellOwnership = false }
         handlers.withLock { $0.ownershipChanged }?(false)
+    }
+
+    /// Nothing but what this instance wrote itself is its own from now on. With the writer's lock; told by `endOfCall`.
+    func becomeGuest() {
+        reader.withLock { reader in
+            known.withLock { known in
+                known.isOwner = false
+                known.mustTellOwnership = true
+                known.index.letGoOfOthers(keeping: known.ownRuns)
+            }
+            reader.cursor = nil
+            reader.acknowledgements = [:]
+            reader.leftovers = []
+            ownership?.release()
+        }
+        handlers.withLock { $0.signal.take() }?.cancel()
     }
 
     /// A guest that gets the owner's lock. Its run ends: state is read in the order of runs, so that it must be written to
@@ -122,20 +128,35 @@ extension EventLog {
 
     /// How far the owner has delivered what this guest wrote.
     private func learnFromOwner() {
-        for run in known.withLock({ $0.index.runs }) {
+        let (runs, ownRun) = known.withLock { ($0.index.runs, $0.index.ownRun) }
+        for run in runs {
             guard let slots = try? SlotFile(reading: files.acknowledgement(of: run.number), on: disk) else { continue }
             known.withLock { $0.index.settle(run.number, to: slots.values[0], LogIndex.Sums(slots.values[1...4])) }
+        }
+        // A run that has ended, and of which nothing is left, was taken into the base: none of it waits any more.
+        let ended = known.withLock { $0.index.runs.filter { $0.number != ownRun && !$0.isOver } }
+        guard !ended.isEmpty, let listing = try? LogListing(files, on: disk) else { return }
+        for run in ended where listing.runs[run.number] == nil && !listing.newer.contains(run.number) {
+            known.withLock { known in
+                var sums = run.sums
+                sums.delivered += run.end - run.position
+                known.index.settle(run.number, to: run.end, sums)
+            }
         }
     }
 
     /// Says what was held back while a lock was held.
     func endOfCall() {
         messages.deliver()
-        let isNew = known.withLock { known in
+        let (isNew, isOwner) = known.withLock { known in
             defer { known.mustTellOwnership = false }
-            return known.mustTellOwnership && known.isOwner
+            return (known.mustTellOwnership, known.isOwner)
         }
         guard isNew else { return }
+        guard isOwner else {
+            handlers.withLock { $0.ownershipChanged }?(false)
+            return
+        }
         listen()
         tidy()
         messages.deliver()

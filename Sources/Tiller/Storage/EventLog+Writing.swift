@@ -30,7 +30,8 @@ extension EventLog {
             if !isOwned { return appendAsGuest(records, &writer) }
             // What could not be read is replaced only if it still can't.
             if records.contains(where: { !$0.changes.isEmpty }) { readAgain() }
-            return append(records, &writer)
+            let (stored, failure) = append(records, &writer)
+            return failure is TakenOver && stored == 0 ? appendAsGuest(records, &writer) : (stored, failure)
         }
     }
 
@@ -186,14 +187,24 @@ extension EventLog {
     }
 
     /// Where somebody has removed the folder, it is made anew, and locked anew. What was in it is lost, and counted.
+    ///
+    /// - Throws: `TakenOver` where another instance was faster: this one is a guest from now on.
     private func renewFolder(_ writer: inout Writer) throws {
         guard !isInPlace || !(writer.run?.isInPlace ?? true) else { return }
         diagnostics.once("removed", .error, "\(files.folder) was removed while it is used; it is made anew")
         try disk.makeFolder(files.folder)
-        if isOwned, let ownership {
-            guard try ownership.isInPlace || ownership.renew() else { throw TakenOver() }
-        }
+        let isTaken = try isOwned && !(ownership.map { try $0.isInPlace || $0.renew() } ?? true)
         writer.mustWriteAll = true
+        let isEmpty = try forgetWhatIsGone(&writer)
+        if isTaken {
+            becomeGuest()
+            throw TakenOver()
+        }
+        if isEmpty, isOwned { try writeBaseAnew() }
+    }
+
+    /// - Returns: Whether nothing is left of what was known; otherwise only locks are gone.
+    private func forgetWhatIsGone(_ writer: inout Writer) throws -> Bool {
         let listing = try LogListing(files, on: disk)
         // Numbers may be those of a process that was faster.
         var live = try listing.runsThatLive()
@@ -204,15 +215,20 @@ extension EventLog {
                 listing.runs[$0.number] == nil || strangers.contains($0.number) && !$0.isLive
             }
         }
-        guard isGone else {
-            // Only locks are gone.
-            if !(writer.run?.isInPlace ?? true) { endRun(&writer) }
-            return
+        if isGone {
+            // Nothing of it can be brought to the disk itself.
+            writer.isDirty = false
+            writer.unsynced = []
         }
-        endRun(&writer)
+        if isGone || !(writer.run?.isInPlace ?? true) { endRun(&writer) }
+        guard isGone else { return false }
         let lost = known.withLock { $0.index.forget() }
         diagnostics.loss(lost, "removed from the disk") { "\(lost) stored events were removed by somebody else" }
-        guard isOwned else { return }
+        return true
+    }
+
+    /// The sums go on; the numbers of runs go on behind those that were used.
+    private func writeBaseAnew() throws {
         try reader.withLock { reader in
             reader.cursor = nil
             reader.acknowledgements = [:]

@@ -26,7 +26,7 @@ final class EventLog: EventStore {
         var ownRuns: Set<Int> = []
         /// An erasure was begun, and the disk did not let it end: nothing is written before it has.
         var mustCompleteErasure = false
-        /// It has become an owner, and that has not been told yet.
+        /// It has become an owner, or a guest, and that has not been told yet.
         var mustTellOwnership = false
     }
 

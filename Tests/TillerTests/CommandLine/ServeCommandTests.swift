@@ -230,7 +230,7 @@ private func events(_ url: String) throws -> [JSONObject] {
     return try #require(try JSONValue(parsing: client.answer().body).array).compactMap(\.object)
 }
 
-/// `tiller serve` as a child process, for the one thread that made it. No wait is longer than a minute.
+/// `tiller serve` as a child process, for the one thread that made it. No wait is longer than four minutes.
 private final class TillerServer {
     private let process = Process()
     private let output = Pipe()
@@ -292,7 +292,7 @@ private final class TillerServer {
 
     /// - Returns: Its status; -1 if it was ended by a signal or did not end.
     func waitForExit() -> Int32 {
-        guard ended.wait(timeout: .now() + 60) == .success else { return -1 }
+        guard ended.wait(timeout: .now() + 240) == .success else { return -1 }
         ended.signal()
         return process.terminationReason == .exit ? process.terminationStatus : -1
     }
@@ -305,7 +305,7 @@ private final class TillerServer {
     private func receive() throws -> Bool {
         let descriptor = output.fileHandleForReading.fileDescriptor
         var polled = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard poll(&polled, 1, 60_000) > 0 else { throw Failure(reason: "nothing for a minute") }
+        guard poll(&polled, 1, 240_000) > 0 else { throw Failure(reason: "nothing for four minutes") }
         var chunk = [UInt8](repeating: 0, count: 65_536)
         let count = read(descriptor, &chunk, chunk.count)
         unread += chunk[..<max(count, 0)]

@@ -8,7 +8,7 @@ import TillerTesting
     static let callsPerThread = isUnderThreadSanitizer ? 4_000 : 100_000
     static let threads = 8
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func eightThreadsLoseNothingAndTearNothing() async {
         let lifecycle = ManualLifecycleSource(isInForeground: true)
         let judge = Judge()
@@ -20,6 +20,7 @@ import TillerTesting
             plugins: [judge])
         let round = Locked(0)
         await onThreads(Self.threads) { thread in
+            letOthersGoFirst()
             for call in 1...Self.callsPerThread {
                 analytics.track(name: "T", properties: ["thread": .int(Int64(thread)), "call": .int(Int64(call))])
                 if call % 97 == thread {
@@ -42,7 +43,7 @@ import TillerTesting
         print("hammer: \(verdict.events) events, \(verdict.sessions) sessions, \(verdict.users) users")
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func overfilledMemoryRefusesTheNewestAndCountsThem() async {
         let limit = 1_000
         let gate = StuckPlugin()
@@ -68,7 +69,7 @@ import TillerTesting
         #expect(logger.texts(.error).filter { $0.contains("refused") }.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func identifyTakesEffectEvenBeyondTwiceTheBound() async {
         let gate = StuckPlugin()
         let recorder = RecordingDestination()
@@ -88,7 +89,7 @@ import TillerTesting
         #expect(recorder.events.last?.userId == "last")
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func callsReturnWhileAPluginAndTheTransportAreStuck() async {
         let transport = StubTransport(.hold)
         let gate = StuckPlugin(.enrichment)

@@ -21,6 +21,22 @@ import TillerTesting
         await analytics.settled()
     }
 
+    /// A destination that was removed still has what was recorded before.
+    @Test func removedDestinationsAreWaitedForToo() async {
+        let stuck = StuckPlugin(.destination)
+        let analytics = Analytics(configuration: .test(), plugins: [stuck])
+        analytics.track(name: "A")
+        analytics.remove(plugin: stuck)
+        let isSettled = Locked(false)
+        analytics.whenSettled { isSettled.withLock { $0 = true } }
+        await analytics.stored()  // comes after it
+        #expect(!isSettled.withLock { $0 })
+        stuck.open()
+        await analytics.settled()
+        #expect(isSettled.withLock { $0 })
+        await analytics.shutdownAndWait()
+    }
+
     @Test func sessionGoesOnWhenItsPluginIsAddedAgain() async throws {
         let recorder = RecordingDestination()
         let analytics = Analytics(configuration: .test(), plugins: [recorder])

@@ -65,19 +65,16 @@ private struct ExhaustiveCheck: Sendable {
 
     private init(depth: Int) { self.depth = depth }
 
-    /// On a thread of its own, so that tests which wait for something are not kept waiting for this one.
     static func run(
         depth: Int, _ setting: SessionRulesExhaustiveTests.Setting,
         _ subject: @escaping @Sendable () -> some SessionSubject
     ) async -> ExhaustiveCheck {
-        let result = Locked(ExhaustiveCheck(depth: depth))
-        await onThreads(1) { _ in
+        await computing {
             var check = ExhaustiveCheck(depth: depth)
             check.run(
                 subject(), NaiveSessionModel(policy: setting.policy, automatic: setting.isAutomatic))
-            result.withLock { $0 = check }
+            return check
         }
-        return result.withLock { $0 }
     }
 
     private mutating func run(_ subject: some SessionSubject, _ model: NaiveSessionModel) {

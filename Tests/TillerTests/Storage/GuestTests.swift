@@ -63,6 +63,54 @@ import TillerTesting
         #expect(guest.counts == counts)
     }
 
+    /// A guest that was an owner has another run; of one that is over, and taken into the base, nothing is left to tell.
+    @Test func aGuestLearnsOfARunThatWasTakenIn() throws {
+        let first = try folder.open()
+        try first.store(StoreRecord.events(1...3))
+        first.releaseOwnership()
+        let second = try folder.open()
+        try first.store(StoreRecord.events(4...4))
+        first.writer.withLock { first.endRun(&$0) }
+        second.look()
+        let batch = try #require(try second.nextBatch(.count(2)))
+        try second.acknowledge(batch)
+        #expect(!first.mayUpload())
+        #expect(first.counts == EventCounts(appended: 4, settled: 2))
+        #expect(try second.deliverAll() == .events(3...4))
+        second.look()
+        _ = try second.nextBatch(.all)
+        try #require(try folder.names("1.ack").isEmpty)
+        #expect(!first.mayUpload())
+        #expect(first.counts == EventCounts(appended: 4, settled: 4))
+        try first.store(StoreRecord.events(5...5))
+        #expect(!first.mayUpload())
+        #expect(first.counts.waiting == 1)
+    }
+
+    /// An owner that tidies up looks whether a lock without a name is somebody's: that somebody waits for it.
+    @Test func aLockThatIsLookedAtIsHadAMomentLater() throws {
+        try folder.put("", "nothing")
+        let files = LogFiles(folder: folder.path)
+        let isOver = Locked(false)
+        let lookers = (1...2).map { _ in
+            Thread {
+                while !isOver.withLock({ $0 }) {
+                    for name in (try? SystemFiles().list(folder.path).map(\.name)) ?? [] {
+                        _ = try? SystemFiles().isLocked(folder.path + "/" + name)
+                    }
+                }
+            }
+        }
+        for looker in lookers { looker.start() }
+        defer { isOver.withLock { $0 = true } }
+        for number in 1...500 {
+            let lock = try SystemFiles().makeLock(
+                files.runLock(of: number), by: files.newLock(UInt32(number)), mayBeSeenUnlocked: false)
+            lock.unlock()
+            try SystemFiles().remove(files.runLock(of: number))
+        }
+    }
+
     /// The number is taken by the lock, the files come later.
     @Test func eachLifeHasANumberOfItsOwn() throws {
         let logs = try (1...3).map { _ in try folder.open() }

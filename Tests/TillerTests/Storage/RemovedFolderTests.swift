@@ -109,10 +109,11 @@ import TillerTesting
         log.logger.texts(.error).filter { text.isEmpty || $0.contains(text) }.count
     }
 
-    /// Who locked the new folder first owns it.
+    /// Who locked the new folder first owns it; the other goes on as a guest there, until it is free.
     @Test func aFolderThatAnotherHasMadeAnewIsAnothers() async throws {
         transport.answerAlways(.status(200))
         let analytics = start()
+        analytics.identify(userId: "alice")
         analytics.track(name: "e1")
         await analytics.flushed()
         let path = try stateFolder()
@@ -121,15 +122,64 @@ import TillerTesting
         try files.makeFolder(path)
         let other = try #require(try files.lock(path + "/owner.lock"))
         analytics.track(name: "e2")
-        #expect(await analytics.stored() == .inMemory)
-        #expect(await analytics.flushed() == .delivered)
-        #expect(transport.events.compactMap { $0["event"]?.string } == ["e1", "e2"])
-        let names = try FileManager.default.contentsOfDirectory(atPath: path)
-        #expect(names == ["owner.lock"])
-        other.unlock()
-        time.advance(by: .seconds(5))
         #expect(await analytics.stored() == .stored)
+        #expect(await analytics.flushed().wait != nil)
+        #expect(transport.events.compactMap { $0["event"]?.string } == ["identify", "e1"])
+        let names = try FileManager.default.contentsOfDirectory(atPath: path).sorted()
+        #expect(names == ["00000002-000001-000000000000.log", "00000002.lock", "owner.lock"])
+        other.unlock()
+        #expect(await analytics.flushed() == .delivered)
+        #expect(transport.events.compactMap { $0["event"]?.string } == ["identify", "e1", "e2"])
+        #expect(analytics.userId == "alice")
+        #expect(errors() == 1 && errors("was removed") == 1, "\(logger.texts(.error))")
         await analytics.shutdownAndWait()
+        let next = start(seed: 3)
+        #expect(next.userId == "alice")
+        await next.shutdownAndWait()
+    }
+
+    @Test(arguments: [true, false]) func whoLosesARemovedFolderIsAGuestThere(hasEvents: Bool) throws {
+        let log = LogFolder(path: folder.path)
+        let told = Locked<[Bool]>([])
+        let loser = try log.open()
+        loser.whenOwnershipChanges { isOwned in told.withLock { $0.append(isOwned) } }
+        let state = [StateChange(key: "A", changes: ["a": 1])]
+        if hasEvents { try loser.store([.event("e1", changes: state)]) } else { try loser.save(state) }
+        try FileManager.default.removeItem(atPath: folder.path)
+        let owner = try log.open()
+        try owner.store([.event("o1", changes: [StateChange(key: "A", changes: ["a": 2])])])
+        try loser.store([.event("e2", changes: [StateChange(key: "A", changes: ["a": 3])])])
+        #expect(!loser.isOwned && owner.isOwned)
+        #expect(!loser.mayUpload())
+        #expect(told.withLock { $0 } == [false])
+        owner.look()
+        #expect(try owner.deliverAll() == ["o1", "e2"])
+        #expect(!loser.mayUpload())
+        #expect(loser.counts.waiting == 0)
+        #expect(loser.counts.lost == (hasEvents ? 1 : 0))
+        owner.close()
+        #expect(loser.mayUpload() && loser.isOwned)
+        #expect(told.withLock { $0 } == [false, true])
+        #expect(loser.load("A").object == ["a": 2])
+    }
+
+    /// Nothing but the lock's file went: what was stored is there, and the one who locks the new file delivers it.
+    @Test func whoLosesTheLockAloneLosesNoEvent() throws {
+        let log = LogFolder(path: folder.path)
+        let loser = try log.open()
+        try loser.store([.event("e1")])
+        try log.remove("owner.lock")
+        let owner = try log.open()
+        #expect(owner.isOwned)
+        try loser.store([.event("e2", padding: 1 << 17)])  // ends the segment
+        #expect(loser.isOwned)
+        try loser.store([.event("e3")])
+        #expect(!loser.isOwned)
+        owner.look()
+        #expect(try owner.deliverAll() == ["e1", "e2", "e3"])
+        #expect(owner.sums == LogIndex.Sums(delivered: 3))
+        #expect(!loser.mayUpload())
+        #expect(loser.counts == EventCounts(appended: 3, settled: 3))
     }
 
     /// The disk is gone with the folder: nothing can be made anew.

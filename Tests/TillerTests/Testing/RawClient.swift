@@ -16,7 +16,7 @@ import Android
 import SwiftOverlayShims
 #endif
 
-/// A blocking HTTP client that sends whatever it is told to. No wait is longer than 30 seconds.
+/// A blocking HTTP client that sends whatever it is told to. No wait is longer than four minutes.
 final class RawClient {
     private let descriptor: Int32
     private var unread: [UInt8] = []
@@ -57,7 +57,7 @@ final class RawClient {
         descriptor = socket(AF_INET, number(SOCK_STREAM), 0)
         guard descriptor >= 0 else { throw Failure(reason: "socket", code: errno) }
         var limit = timeval()
-        limit.tv_sec = 30
+        limit.tv_sec = 240
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         var address = sockaddr_in()

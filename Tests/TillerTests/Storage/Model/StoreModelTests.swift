@@ -3,7 +3,7 @@ import Testing
 @testable import Tiller
 
 /// The protocol of the event store, tried with kills between and within all its file operations.
-@Suite(.timeLimit(.minutes(5))) struct StoreModelTests {
+@Suite(.timeLimit(.minutes(10))) struct StoreModelTests {
     typealias Action = StoreModel.Action
     typealias Turn = StoreModel.Turn
     typealias Mutation = StoreModel.Mutation
@@ -108,16 +108,13 @@ import Testing
         if let finding = explorer.finding { Issue.record("\(finding)") }
     }
 
-    /// On a thread of its own, so that tests which wait for something are not kept waiting for this one.
     private func explore(
         _ mutation: StoreModel.Mutation?, _ run: @escaping @Sendable (inout StoreExplorer) -> Void
     ) async -> StoreExplorer {
-        let result = Locked(StoreExplorer(mutation: mutation))
-        await onThreads(1) { _ in
+        await computing {
             var explorer = StoreExplorer(mutation: mutation)
             run(&explorer)
-            result.withLock { [explorer] in $0 = explorer }
+            return explorer
         }
-        return result.withLock { $0 }
     }
 }
