@@ -92,7 +92,7 @@ public struct URLSessionTransport: Transport {
             ProcessExit.setCancel(of: id) { task.cancel() }
             return try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { done in
-                    Self.answers.expect(task, done)
+                    Self.answers.expect(task, atMost: .seconds(2 * request.timeoutInterval), done)
                     task.resume()
                 }
             } onCancel: {
@@ -129,10 +129,20 @@ extension URLSessionTransport.NoAnswer.Kind {
 private final class AnswerCollector: NSObject, URLSessionDataDelegate {
     typealias Done = CheckedContinuation<(Data, URLResponse?), any Error>
 
-    private let waiting = Locked<[Int: (body: Data, done: Done)]>([:])
+    private struct Waiting: Sendable {
+        var body = Data()
+        let latest: ContinuousClock.Instant
+        let done: Done
+    }
 
-    func expect(_ task: URLSessionTask, _ done: Done) {
-        waiting.withLock { $0[task.taskIdentifier] = (Data(), done) }
+    /// In bytes. The data plane's own answers have a few words.
+    private static let longestBody = 65_536
+
+    private let waiting = Locked<[Int: Waiting]>([:])
+
+    /// - Parameter longest: The client's own time-out is for silence; this is for an answer that never ends.
+    func expect(_ task: URLSessionTask, atMost longest: Duration, _ done: Done) {
+        waiting.withLock { $0[task.taskIdentifier] = Waiting(latest: .now + longest, done: done) }
     }
 
     func urlSession(
@@ -150,18 +160,38 @@ private final class AnswerCollector: NSObject, URLSessionDataDelegate {
         needNewBodyStream completionHandler: @escaping @Sendable (InputStream?) -> Void
     ) {
         completionHandler(nil)
-        // The client calls this on the queue that a cancellation waits for.
-        DispatchQueue.global().async { task.cancel() }
+        Self.cancel(task)
         let end = URLSessionTransport.NoAnswer(description: "the connection ended before the answer")
         waiting.withLock { $0.removeValue(forKey: task.taskIdentifier) }?.done.resume(throwing: end)
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
-        waiting.withLock { $0[dataTask.taskIdentifier]?.body.append(data) }
+        let (ended, isLate) = waiting.withLock { waiting -> (Waiting?, Bool) in
+            waiting[dataTask.taskIdentifier]?.body.append(data.prefix(Self.longestBody))
+            guard let answer = waiting[dataTask.taskIdentifier] else { return (nil, false) }
+            let isLate = answer.latest < .now
+            guard isLate || answer.body.count > Self.longestBody else { return (nil, false) }
+            return (waiting.removeValue(forKey: dataTask.taskIdentifier), isLate)
+        }
+        guard let ended else { return }
+        Self.cancel(dataTask)
+        if isLate {
+            ended.done.resume(
+                throwing: URLSessionTransport.NoAnswer(description: "the answer did not end in time", kind: .timeout))
+        } else {
+            ended.done.resume(returning: (ended.body.prefix(Self.longestBody), dataTask.response))
+        }
     }
 
+    /// The client calls its delegate on the queue that a cancellation waits for.
+    private static func cancel(_ task: URLSessionTask) { DispatchQueue.global().async { task.cancel() } }
+
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        guard let (body, done) = waiting.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else { return }
-        if let error { done.resume(throwing: error) } else { done.resume(returning: (body, task.response)) }
+        guard let ended = waiting.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else { return }
+        if let error {
+            ended.done.resume(throwing: error)
+        } else {
+            ended.done.resume(returning: (ended.body, task.response))
+        }
     }
 }

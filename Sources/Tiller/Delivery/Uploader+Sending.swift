@@ -33,8 +33,8 @@ extension Uploader {
 
     /// Whether there is something to do; if not, nothing runs any more.
     private func claim(_ run: Int) -> Bool {
-        let (isThere, reached) = state.withLock { state -> (Bool, [FlushWaiter]) in
-            guard state.run == run else { return (false, []) }  // it was given up before it began
+        let (isThere, reached, left) = state.withLock { state -> (Bool, [FlushWaiter], [FlushWaiter]) in
+            guard state.run == run else { return (false, [], []) }  // it was given up before it began
             state.hasBegun = true
             let counts = store.counts
             // Also what was evicted or damaged meanwhile counts as done.
@@ -46,9 +46,12 @@ extension Uploader {
                 state.isRunning = false
                 state.letGo()
             }
-            return (isThere, reached)
+            // What they wait for may be another process's by now. Those that the end leaves are answered there.
+            let isOver = !isThere && !state.isHurried && !state.isClosing
+            return (isThere, reached, isOver ? state.takeWaiters(reachedBy: .max) : [])
         }
         for waiter in reached { waiter.resume(.delivered) }
+        for waiter in left { waiter.resume(.waiting(until: time.wallMilliseconds, reason: Self.others)) }
         return isThere
     }
 

@@ -53,7 +53,7 @@ final class Suspension: Sendable {
     private let suspend: @Sendable () -> Void
     private let resume: @Sendable () -> Void
     private let time: (any BackgroundTime)?
-    /// How often the app has come to the foreground. Held while the store is told: what it hears last holds.
+    /// How often the app has come to the foreground.
     private let returns = Locked(0)
 
     /// - Parameters:
@@ -74,16 +74,17 @@ final class Suspension: Sendable {
         guard let time else { return nil }
         let count = returns.withLock { $0 }
         return BackgroundStay(in: time) { [weak self] in
-            self?.returns.withLock { if $0 == count { self?.suspend() } }
+            guard let self, self.returns.withLock({ $0 }) == count else { return }
+            self.suspend()
+            // It may have returned meanwhile: the last word is that.
+            if self.returns.withLock({ $0 }) != count { self.resume() }
         }
     }
 
     /// The app is back.
     func end() {
         guard time != nil else { return }
-        returns.withLock { returns in
-            returns += 1
-            resume()
-        }
+        returns.withLock { $0 += 1 }
+        resume()
     }
 }

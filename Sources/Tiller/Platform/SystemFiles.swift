@@ -149,7 +149,10 @@ package struct SystemFiles: FileSystem {
                 }
             }
             var status = stat()
-            guard lstat(folder + "/" + name, &status) == 0 else { continue }  // it went meanwhile
+            guard lstat(folder + "/" + name, &status) == 0 else {
+                if errno == ENOENT { continue }  // it went meanwhile
+                throw Self.failure("stat", folder + "/" + name)
+            }
             found.append(
                 FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG))
         }
@@ -182,7 +185,7 @@ package struct SystemFiles: FileSystem {
     package func lock(_ path: String) throws -> (any FileLock)? {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.failure("open", path) }
-        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return Lock(descriptor: descriptor) }
+        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return Lock(path, descriptor) }
         let reason = errno
         Self.release(descriptor)
         if reason == EWOULDBLOCK { return nil }
@@ -197,7 +200,7 @@ package struct SystemFiles: FileSystem {
             defer { Self.release(descriptor) }
             throw Self.failure("lock", temporary)
         }
-        if link(temporary, path) == 0 { return Lock(descriptor: descriptor) }
+        if link(temporary, path) == 0 { return Lock(path, descriptor) }
         let reason = errno
         Self.release(descriptor)
         switch reason {
@@ -217,7 +220,7 @@ package struct SystemFiles: FileSystem {
         guard descriptor >= 0 else {
             throw errno == EEXIST ? FileFailure.exists(path: path) : Self.failure("make", path)
         }
-        if Self.lockNewFile(descriptor) { return Lock(descriptor: descriptor) }
+        if Self.lockNewFile(descriptor) { return Lock(path, descriptor) }
         defer { Self.release(descriptor) }
         throw Self.failure("lock", path)
     }
@@ -251,13 +254,7 @@ package struct SystemFiles: FileSystem {
         guard descriptor >= 0 else {
             throw errno == EEXIST ? FileFailure.exists(path: path) : Self.failure("make", path)
         }
-        return Appender(path: path, descriptor: descriptor)
-    }
-
-    /// What can't be found out is no reason to begin anew.
-    private static func hasName(_ descriptor: Int32) -> Bool {
-        var status = stat()
-        return fstat(descriptor, &status) != 0 || status.st_nlink > 0
+        return Appender(name: FileName(path, of: descriptor), descriptor: descriptor)
     }
 
     static func release(_ descriptor: Int32) { _ = close(descriptor) }
@@ -286,20 +283,43 @@ package struct SystemFiles: FileSystem {
 }
 
 extension SystemFiles {
-    private struct Appender: FileAppender {
+    /// An open file and where it was found: somebody may remove it, or give it, or a folder above it, another name.
+    private struct FileName {
         let path: String
+        private let device: UInt64
+        private let number: UInt64
+
+        init(_ path: String, of descriptor: Int32) {
+            self.path = path
+            var status = stat()
+            _ = fstat(descriptor, &status)  // of an open file
+            device = UInt64(truncatingIfNeeded: status.st_dev)
+            number = UInt64(truncatingIfNeeded: status.st_ino)
+        }
+
+        /// What can't be found out is no reason to begin anew.
+        var isPresent: Bool {
+            var status = stat()
+            guard lstat(path, &status) == 0 else { return errno != ENOENT && errno != ENOTDIR }
+            return UInt64(truncatingIfNeeded: status.st_dev) == device
+                && UInt64(truncatingIfNeeded: status.st_ino) == number
+        }
+    }
+
+    private struct Appender: FileAppender {
+        let name: FileName
         let descriptor: Int32
 
-        var hasName: Bool { SystemFiles.hasName(descriptor) }
+        var hasName: Bool { name.isPresent }
 
-        func append(_ bytes: ArraySlice<UInt8>) throws { try SystemFiles.write(bytes, to: descriptor, path) }
+        func append(_ bytes: ArraySlice<UInt8>) throws { try SystemFiles.write(bytes, to: descriptor, name.path) }
 
         func truncate(to size: Int) throws {
-            guard ftruncate(descriptor, off_t(size)) == 0 else { throw failure("cut", path) }
+            guard ftruncate(descriptor, off_t(size)) == 0 else { throw failure("cut", name.path) }
         }
 
         func sync() throws {
-            guard fdatasync(descriptor) == 0 else { throw failure("sync", path) }
+            guard fdatasync(descriptor) == 0 else { throw failure("sync", name.path) }
         }
 
         func close() { release(descriptor) }
@@ -307,15 +327,17 @@ extension SystemFiles {
 
     /// A forked child inherits the lock with the descriptor: `ForkedChild` closes it there, and the parent keeps its lock.
     private struct Lock: FileLock {
+        let name: FileName
         let descriptor: Int32
         private let birth = ForkedChild.generation
 
-        init(descriptor: Int32) {
+        init(_ path: String, _ descriptor: Int32) {
+            name = FileName(path, of: descriptor)
             self.descriptor = descriptor
             ForkedChild.closes(descriptor)
         }
 
-        var hasName: Bool { SystemFiles.hasName(descriptor) }
+        var hasName: Bool { name.isPresent }
 
         /// Closing alone would not do while a child process that was just forked has the descriptor too.
         func unlock() {

@@ -35,7 +35,10 @@ struct Checkpoint: Sendable {
             let run = covered["run"]?.int, let segment = covered["segment"]?.int, let offset = covered["offset"]?.int
         else { throw CheckedText.Damage() }
         self.objects = objects
-        place = LogPlace(run: Int(clamping: run), segment: Int(clamping: segment), offset: Int(clamping: offset))
+        // A right checksum does not make a writer right: numbers must not be larger than there are in the base.
+        let limit = Int64(1) << 47
+        let numbers = [run, segment, offset].map { Int(clamping: min(max($0, 0), limit)) }
+        place = LogPlace(run: numbers[0], segment: numbers[1], offset: numbers[2])
         others = document
         for key in ["format", "state", "covers"] { others[key] = nil }
     }

@@ -21,8 +21,15 @@ extension EventLog {
     /// An upload is wanted: an owner may begin one; a guest becomes the owner if it can, else wakes who is, and learns what
     /// has become of its events.
     func mayUpload() -> Bool {
-        if isOwned || !isDurable { return true }
-        if reclaim() { return true }
+        if !isDurable { return true }
+        if isOwned {
+            if isInPlace { return true }
+            // Who lost the folder, or its lock, must not send what another sends.
+            writer.withLock { writer in if !writer.isClosed { try? renewFolder(&writer) } }
+            endOfCall()
+            if isOwned { return true }
+        }
+        if !known.withLock({ $0.isGivenUp }), claim() { return true }
         learnFromOwner()
         disk.signal(files.signal)
         return false
@@ -33,6 +40,11 @@ extension EventLog {
     /// - Returns: Whether the folder is this instance's.
     @discardableResult
     func reclaim() -> Bool {
+        known.withLock { $0.isGivenUp = false }
+        return claim()
+    }
+
+    private func claim() -> Bool {
         defer { endOfCall() }
         return writer.withLock { writer in
             takeOver(&writer)
@@ -40,22 +52,19 @@ extension EventLog {
         }
     }
 
-    /// Gives the folder up, for another process to take: this instance goes on as a guest, in its run. What is delivered at
-    /// this moment will be sent again.
+    /// Gives the folder up, for another process to take, until `reclaim`: this instance goes on as a guest, in its run. What
+    /// is delivered at this moment will be sent again.
     ///
     /// State that is still on its way to the store is lost to it.
     func releaseOwnership() {
-        let isReleased = writer.withLock { writer in
-            guard isOwned, !writer.isClosed else { return false }
+        defer { endOfCall() }
+        writer.withLock { writer in
+            known.withLock { $0.isGivenUp = true }
+            guard isOwned, !writer.isClosed else { return }
             checkpoint(&writer)
             try? sync(&writer)  // said by the checkpoint
             becomeGuest()
-            return true
         }
-        messages.deliver()
-        guard isReleased else { return }
-        known.withLock { $0.mustTellOwnership = false }
-        handlers.withLock { $0.ownershipChanged }?(false)
     }
 
     /// Nothing but what this instance wrote itself is its own from now on. With the writer's lock; told by `endOfCall`.
@@ -63,7 +72,8 @@ extension EventLog {
         reader.withLock { reader in
             known.withLock { known in
                 known.isOwner = false
-                known.mustTellOwnership = true
+                known.mustCompleteErasure = false
+                known.untold.append(false)
                 known.index.letGoOfOthers(keeping: known.ownRuns)
             }
             reader.cursor = nil
@@ -117,12 +127,12 @@ extension EventLog {
         known.withLock { known in
             var counts = known.index.counts
             counts.appended = counts.settled + opening.index.counts.appended
-            let (own, ownCount) = (known.ownRuns, known.index.ownCount)
+            let (own, ownCount, untold) = (known.ownRuns, known.index.ownCount, known.untold)
             known = Known(opening, isOwner: true)
             known.index.counts = counts
             known.index.ownCount = ownCount
             known.ownRuns = own
-            known.mustTellOwnership = true
+            known.untold = untold + [true]
         }
     }
 
@@ -133,42 +143,44 @@ extension EventLog {
             guard let slots = try? SlotFile(reading: files.acknowledgement(of: run.number), on: disk) else { continue }
             known.withLock { $0.index.settle(run.number, to: slots.values[0], LogIndex.Sums(slots.values[1...4])) }
         }
-        // A run that has ended, and of which nothing is left, was taken into the base: none of it waits any more.
+        // None of a run that has ended, and of which nothing is left, waits any more.
         let ended = known.withLock { $0.index.runs.filter { $0.number != ownRun && !$0.isOver } }
         guard !ended.isEmpty, let listing = try? LogListing(files, on: disk) else { return }
+        let base = (try? SlotFile(reading: files.base, on: disk))?.values
         for run in ended where listing.runs[run.number] == nil && !listing.newer.contains(run.number) {
-            known.withLock { known in
-                var sums = run.sums
-                sums.delivered += run.end - run.position
-                known.index.settle(run.number, to: run.end, sums)
-            }
+            var sums = run.sums
+            // The base says what became of all runs together, so that this is a guess; a folder that was erased, or removed
+            // and made anew, knows of less.
+            let isTakenIn = base.map { $0[0] >= UInt64(run.number) && $0[2] >= run.end } ?? false
+            if isTakenIn { sums.delivered += run.end - run.position } else { sums.damaged += run.end - run.position }
+            known.withLock { [sums] in $0.index.settle(run.number, to: run.end, sums) }
         }
     }
 
     /// Says what was held back while a lock was held.
     func endOfCall() {
         messages.deliver()
-        let (isNew, isOwner) = known.withLock { known in
-            defer { known.mustTellOwnership = false }
-            return (known.mustTellOwnership, known.isOwner)
+        let untold = known.withLock { known in
+            defer { known.untold = [] }
+            return known.untold
         }
-        guard isNew else { return }
-        guard isOwner else {
-            handlers.withLock { $0.ownershipChanged }?(false)
-            return
+        if untold.last == true {
+            listen()
+            tidy()
+            messages.deliver()
         }
-        listen()
-        tidy()
-        messages.deliver()
         let handlers = handlers.withLock { $0 }
-        handlers.ownershipChanged?(true)
-        handlers.othersStored?()
+        for isOwner in untold { handlers.ownershipChanged?(isOwner) }
+        if untold.last == true { handlers.othersStored?() }
     }
 
     /// From now on guests can wake this owner.
     func listen() {
-        let action = handlers.withLock { $0.signal == nil ? $0.othersStored : nil }
-        guard isOwned, let action, let signal = disk.makeSignal(files.signal, action) else { return }
+        let isWanted = handlers.withLock { $0.signal == nil && $0.othersStored != nil }
+        guard isOwned, isWanted,
+            let signal = disk.makeSignal(
+                files.signal, { [weak self] in self?.handlers.withLock { $0.othersStored }?() })
+        else { return }
         let isLate = reader.withLock { $0.isClosed }
         let spare = handlers.withLock { handlers -> CancellationToken? in
             if isLate || handlers.signal != nil { return signal }
@@ -187,6 +199,13 @@ extension EventLog {
     /// First the locks, then the runs: what a run has whose lock was free before is all that it will ever have.
     func look() {
         defer { messages.deliver() }
+        lookAtOthers()
+        // They bound nothing themselves.
+        guard isOwned, known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
+        writer.withLock { writer in if !writer.isClosed { evict(&writer) } }
+    }
+
+    private func lookAtOthers() {
         reader.withLock { reader in
             guard !reader.isClosed, isOwned, !known.withLock({ $0.mustCompleteErasure }) else { return }
             do {
@@ -200,7 +219,8 @@ extension EventLog {
     private func look(_ reader: inout Reader) throws {
         let live = known.withLock { $0.index.runs.filter(\.isLive) }
         let over = Set(try live.map(\.number).filter { try !disk.isLocked(files.runLock(of: $0)) })
-        let listing = try LogListing(files, on: disk)
+        var listing = try LogListing(files, on: disk)
+        try listing.measureAgain()
         let (known, ownRun, folded) = self.known.withLock {
             (
                 Dictionary(uniqueKeysWithValues: $0.index.runs.map { ($0.number, $0) }), $0.index.ownRun,
@@ -212,10 +232,13 @@ extension EventLog {
             guard run.isLive else { continue }
             run.isLive = !over.contains(run.number)
             try run.grow(to: found, files, on: disk)
-            self.known.withLock { known in
-                known.index.replace(run)
-                known.highestRun = max(known.highestRun, run.number)
+            let isNew = self.known.withLock { known in
+                // The own run may have begun meanwhile.
+                if run.number == known.index.ownRun { return false }
+                defer { known.highestRun = max(known.highestRun, run.number) }
+                return known.index.replace(run)
             }
+            if isNew { reserve(&reader, for: run) }
         }
     }
 }
@@ -228,13 +251,14 @@ extension LogIndex.Run {
             if segment.index > lastKnown {
                 segments.append(segment)
             } else if let offset = segments.firstIndex(where: { $0.index == segment.index }) {
-                segments[offset].size = segment.size
+                segments[offset].size = max(segments[offset].size, segment.size)
             }
         }
         guard let last = segments.last else { return }
         if last.index != lastKnown { end = max(last.first, position) }
-        guard let bytes = try disk.contents(of: files.segment(last, of: number), from: last.scanned, count: last.size)
-        else { return }
+        let path = files.segment(last, of: number)
+        let count = max(0, last.size - last.scanned)
+        guard let bytes = try disk.contents(of: path, from: last.scanned, count: count) else { return }
         bytes.withUnsafeBytes { buffer in
             var scanner = LogScanner()
             while let record = scanner.next(in: buffer) { note(record.header, endingAt: last.scanned + record.end) }

@@ -31,9 +31,10 @@ extension EventLog {
                     return batch
                 }
                 // Nothing whole was left there: there is nothing to send.
-                if held == nil {
+                if held == nil, batch.end > batch.start, batch.end == run.end {
                     try settle([SettledBatch(batch: batch, outcome: .delivered)], &reader)
                 } else {
+                    batch.extend(to: run.end)
                     held = batch
                 }
             }
@@ -60,6 +61,7 @@ extension EventLog {
     private func fill(
         _ batch: inout StoredBatch, from run: LogIndex.Run, within bounds: BatchBounds, _ reader: inout Reader
     ) throws {
+        var isCut = false
         for (offset, segment) in run.segments.enumerated() {
             let end = run.end(ofSegmentAt: offset)
             guard end > batch.end else { continue }
@@ -80,14 +82,16 @@ extension EventLog {
                     run: run.number, segment: segment.index, number: batch.end, offset: from + stop)
                 return
             }
-            batch.extend(to: end)
-            if offset == run.segments.count - 1, run.number == ownRun || run.isLive {
+            let isLast = offset == run.segments.count - 1
+            if isLast, run.isLive { isCut = true } else { batch.extend(to: end) }
+            if isLast, run.number == ownRun || run.isLive && batch.end >= end {
                 reader.cursor = Cursor(
                     run: run.number, segment: segment.index, number: batch.end,
                     offset: run.isLive ? segment.scanned : from + bytes.count)
             }
         }
-        batch.extend(to: run.end)
+        // What a live process has not written whole, or has taken back and writes again, may be there the next time.
+        if !isCut { batch.extend(to: run.end) }
     }
 
     /// - Returns: Where the first record begins that the batch does not take; `nil` if it took all.
@@ -151,6 +155,18 @@ extension EventLog {
         var slots =
             reader.acknowledgements[run.number] ?? SlotFile(new: files.acknowledgement(of: run.number), on: disk)
         try slots.write([run.position] + run.sums.values + [0])
+        reader.acknowledgements[run.number] = slots
+    }
+
+    /// Room for what is going to be said of a run, and of all runs: on a disk that its events have filled there is none.
+    /// What can't be reserved now is tried when it is needed.
+    func reserve(_ reader: inout Reader, for run: LogIndex.Run) {
+        try? reader.base.reserve()
+        guard
+            var slots = reader.acknowledgements[run.number]
+                ?? (try? SlotFile(reading: files.acknowledgement(of: run.number), on: disk))
+        else { return }
+        try? slots.reserve()
         reader.acknowledgements[run.number] = slots
     }
 

@@ -162,9 +162,9 @@ extension EventLog {
 
 extension EventLog {
     private func beginSegment(_ writer: inout Writer) throws -> any FileAppender {
-        try completeErasure()
         if writer.run == nil { try disk.makeFolder(files.folder) }
         try renewFolder(&writer)
+        try completeErasure()
         // Processes that store less than a segment each come this way only.
         evict(&writer)
         let run = try writer.run ?? beginRun(&writer)
@@ -186,76 +186,6 @@ extension EventLog {
         return appender
     }
 
-    /// Where somebody has removed the folder, it is made anew, and locked anew. What was in it is lost, and counted.
-    ///
-    /// - Throws: `TakenOver` where another instance was faster: this one is a guest from now on.
-    private func renewFolder(_ writer: inout Writer) throws {
-        guard !isInPlace || !(writer.run?.isInPlace ?? true) else { return }
-        diagnostics.once("removed", .error, "\(files.folder) was removed while it is used; it is made anew")
-        try disk.makeFolder(files.folder)
-        let isTaken = try isOwned && !(ownership.map { try $0.isInPlace || $0.renew() } ?? true)
-        writer.mustWriteAll = true
-        let isEmpty = try forgetWhatIsGone(&writer)
-        if isTaken {
-            becomeGuest()
-            throw TakenOver()
-        }
-        if isEmpty, isOwned { try writeBaseAnew() }
-    }
-
-    /// - Returns: Whether nothing is left of what was known; otherwise only locks are gone.
-    private func forgetWhatIsGone(_ writer: inout Writer) throws -> Bool {
-        let listing = try LogListing(files, on: disk)
-        // Numbers may be those of a process that was faster.
-        var live = try listing.runsThatLive()
-        if let run = writer.run, run.isInPlace { live.remove(run.number) }
-        let strangers = live
-        let isGone = known.withLock { known in
-            known.index.runs.allSatisfy {
-                listing.runs[$0.number] == nil || strangers.contains($0.number) && !$0.isLive
-            }
-        }
-        if isGone {
-            // Nothing of it can be brought to the disk itself.
-            writer.isDirty = false
-            writer.unsynced = []
-        }
-        if isGone || !(writer.run?.isInPlace ?? true) { endRun(&writer) }
-        guard isGone else { return false }
-        let lost = known.withLock { $0.index.forget() }
-        diagnostics.loss(lost, "removed from the disk") { "\(lost) stored events were removed by somebody else" }
-        return true
-    }
-
-    /// The sums go on; the numbers of runs go on behind those that were used.
-    private func writeBaseAnew() throws {
-        try reader.withLock { reader in
-            reader.cursor = nil
-            reader.acknowledgements = [:]
-            reader.leftovers = []
-            reader.secured = []
-            reader.base = (try? SlotFile(reading: files.base, on: disk)) ?? SlotFile(new: files.base, on: disk)
-            let (sums, run) = known.withLock { ($0.index.folded, $0.index.covered.run) }
-            try reader.base.write([UInt64(max(run, 1) - 1), 0] + sums.values)
-        }
-        handlers.withLock { $0.signal.take() }?.cancel()
-        listen()
-    }
-
-    /// What is known and was on the disk, and is there no longer: the state, and how far events are delivered.
-    private func writeAll(_ writer: inout Writer) {
-        writer.mustWriteAll = false
-        guard isOwned else { return }
-        checkpoint(&writer)
-        reader.withLock { reader in
-            do {
-                for run in known.withLock({ $0.index.runs }) where run.position > 0 { try acknowledge(run, &reader) }
-            } catch {
-                diagnostics.once("acknowledge", .error, "What became of events could not be written down", error)
-            }
-        }
-    }
-
     /// The number is chosen late: an owner's run must come after those of all owners before it.
     private func beginRun(_ writer: inout Writer) throws -> RunLock {
         let (isOwner, covered) = known.withLock { ($0.isOwner, $0.index.covered) }
@@ -265,6 +195,7 @@ extension EventLog {
             known.index.ownRun = run.number
             known.ownRuns.insert(run.number)
         }
+        if isOwner { reader.withLock { reserve(&$0, for: LogIndex.Run(number: run.number)) } }
         return run
     }
 
@@ -282,7 +213,7 @@ extension EventLog {
     }
 
     /// The oldest segments go until the rest is as small, and as young, as it should be.
-    private func evict(_ writer: inout Writer) {
+    func evict(_ writer: inout Writer) {
         guard isOwned else { return }
         while let (run, segment, isCovered) = segmentToEvict() {
             if !isCovered { checkpoint(&writer) }
@@ -307,7 +238,9 @@ extension EventLog {
 
     /// When a segment's newest event was recorded, by the wall clock; `nil` if it holds none, or can't be read.
     private func newestEvent(in segment: LogIndex.Segment, of run: Int) -> Int64? {
-        guard let bytes = try? disk.contents(of: files.segment(segment, of: run)) else { return nil }
+        guard let bytes = try? disk.contents(of: files.segment(segment, of: run), from: 0, count: segment.size) else {
+            return nil
+        }
         return bytes.withUnsafeBytes { buffer in
             var scanner = LogScanner()
             var newest: Int64?

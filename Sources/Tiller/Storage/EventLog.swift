@@ -26,8 +26,10 @@ final class EventLog: EventStore {
         var ownRuns: Set<Int> = []
         /// An erasure was begun, and the disk did not let it end: nothing is written before it has.
         var mustCompleteErasure = false
-        /// It has become an owner, or a guest, and that has not been told yet.
-        var mustTellOwnership = false
+        /// Since it was told, it has become an owner (`true`), or a guest, in this order.
+        var untold: [Bool] = []
+        /// The folder was given up on purpose: not taken again before that is asked for.
+        var isGivenUp = false
     }
 
     /// The segment that is written.

@@ -68,6 +68,7 @@ extension EventLog {
         defer { messages.deliver() }
         try writer.withLock { writer in
             guard isDurable, !writer.isClosed, !isInherited else { throw Closed() }
+            do { try renewFolder(&writer) } catch is TakenOver {}  // what is another's stays
             endRun(&writer)
             try reader.withLock { reader in
                 if isOwned {

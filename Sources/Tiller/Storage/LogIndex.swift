@@ -141,16 +141,29 @@ extension LogIndex {
     }
 
     /// Another's run was looked at again.
-    mutating func replace(_ run: Run) {
+    ///
+    /// - Returns: Whether it was not known before.
+    mutating func replace(_ run: Run) -> Bool {
         let waited = index(of: run.number).map { Int(runs[$0].end - runs[$0].position) } ?? 0
         counts.appended += Int(run.end - run.position) - waited
-        if let index = index(of: run.number) { runs[index] = run } else { insert(run) }
+        guard let index = index(of: run.number) else {
+            insert(run)
+            return true
+        }
+        runs[index] = run
+        return false
     }
 
     /// A guest's own run, of which its owner has told what became.
     mutating func settle(_ run: Int, to position: UInt64, _ sums: Sums) {
         guard let index = index(of: run), position > runs[index].position else { return }
-        runs[index].end = max(runs[index].end, position)
+        if position > runs[index].end {
+            // Records that were half written and could not be cut back count as written.
+            let count = Int(position - runs[index].end)
+            counts.appended += count
+            if run == ownRun { ownCount += count }
+            runs[index].end = position
+        }
         move(index, to: position) { mine, _ in mine = sums }
     }
 
@@ -164,9 +177,10 @@ extension LogIndex {
     mutating func grow(to size: Int, end: UInt64, hasState: Bool) {
         guard let index = index(of: ownRun), !runs[index].segments.isEmpty else { return }
         let last = runs[index].segments.count - 1
-        counts.appended += Int(end - runs[index].end)
-        ownCount += Int(end - runs[index].end)
-        runs[index].end = end
+        let count = end > runs[index].end ? Int(end - runs[index].end) : 0
+        counts.appended += count
+        ownCount += count
+        runs[index].end += UInt64(count)
         runs[index].segments[last].size = size
         if hasState { runs[index].segments[last].hasState = true }
     }
@@ -224,9 +238,12 @@ extension LogIndex {
         let before = runs[index].sums
         runs[index].position = position
         count(&runs[index].sums, moved)
+        // A guest takes over what a file says, which may know less than was known before.
+        let after = runs[index].sums
+        let delivered = min(after.delivered - min(before.delivered, after.delivered), moved)
         counts.settled += Int(moved)
-        counts.lost += Int(moved) - Int(runs[index].sums.delivered - before.delivered)
-        counts.refused += Int(runs[index].sums.refused - before.refused)
+        counts.lost += Int(moved - delivered)
+        counts.refused += Int(min(after.refused - min(before.refused, after.refused), moved - delivered))
     }
 
     /// The oldest closed segment, if all are larger than a limit together.

@@ -1,5 +1,8 @@
 /// What the names in a folder tell of a log.
 struct LogListing {
+    /// In bytes; ours have a mebibyte and a record. A file that is larger, be it sparse, must not take all memory.
+    private static let largestSegment = 1 << 26
+
     /// Without those of a newer version.
     private(set) var runs: [Int: LogIndex.Run] = [:]
     /// Runs with segments of a newer version: what belongs to them is left alone too.
@@ -23,12 +26,33 @@ struct LogListing {
             if kind == .newerSegment(run: run) { newer.insert(run) }
             if runs[run] == nil { runs[run] = LogIndex.Run(number: run) }
             if case .segment(_, let index, let first) = kind {
-                runs[run]?.segments.append(
-                    LogIndex.Segment(index: index, first: first, size: entry.size, isUnread: !entry.isFile))
+                runs[run]?.segments.append(Self.segment(index, first, entry))
             }
         }
         for run in newer { runs[run] = nil }
         for run in runs.keys { runs[run]?.segments.sort { $0.index < $1.index } }
+    }
+
+    /// Segments that a later one follows may have been listed before their last records, or not at all where a folder is
+    /// too large to be listed at once: now they are there, and whole.
+    mutating func measureAgain() throws {
+        let lasts = runs.compactMapValues(\.segments.last?.index)
+        for (run, last) in lasts { runs[run]?.segments.removeAll { $0.index < last } }
+        for entry in try disk.list(files.folder) {
+            guard case .segment(let run, let index, let first) = LogFiles.kind(of: entry.name), let last = lasts[run]
+            else { continue }
+            if index < last {
+                runs[run]?.segments.append(Self.segment(index, first, entry))
+            } else if index == last, let offset = runs[run]?.segments.firstIndex(where: { $0.index == last }) {
+                runs[run]?.segments[offset].size = min(entry.size, Self.largestSegment)
+            }
+        }
+        for run in lasts.keys { runs[run]?.segments.sort { $0.index < $1.index } }
+    }
+
+    private static func segment(_ index: Int, _ first: UInt64, _ entry: FileEntry) -> LogIndex.Segment {
+        LogIndex.Segment(
+            index: index, first: first, size: min(entry.size, largestSegment), isUnread: !entry.isFile)
     }
 
     /// Those whose lock somebody has.
@@ -47,6 +71,9 @@ extension LogIndex.Run {
     mutating func note(_ header: LogRecordHeader, endingAt offset: Int) {
         // State alone has the number of the next event: those before it were there.
         end = max(end, header.number + (header.eventLength > 0 ? 1 : 0))
-        segments[segments.count - 1].scanned = offset
+        let last = segments.count - 1
+        segments[last].scanned = offset
+        // It may have grown since the names were listed.
+        segments[last].size = max(segments[last].size, offset)
     }
 }

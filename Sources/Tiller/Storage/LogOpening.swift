@@ -54,7 +54,8 @@ struct LogOpening {
     private mutating func list(_ isOwner: Bool) throws -> [LogIndex.Run] {
         let before = try LogListing(files, on: disk)
         let live = try isOwner ? before.runsThatLive() : []
-        let listing = try LogListing(files, on: disk)
+        var listing = try LogListing(files, on: disk)
+        if !live.isEmpty { try listing.measureAgain() }
         if !listing.newer.isEmpty {
             diagnostics.once("newer log", .error, "Events of a newer version were found; they are left as they are")
         }
@@ -106,7 +107,7 @@ struct LogOpening {
         let path = files.segment(segment, of: run.number)
         let bytes: [UInt8]
         do {
-            guard let found = try disk.contents(of: path) else { return }  // it went meanwhile
+            guard let found = try disk.contents(of: path, from: 0, count: segment.size) else { return }  // it has gone
             bytes = found
         } catch {
             diagnostics.once("read log", .error, "Stored events can't be read; they stay", error)

@@ -228,6 +228,7 @@ extension OverflowingStore {
 extension OverflowingStore {
     func erase(leaving changes: [StateChange], keys: [String]) throws -> (count: Int, bytes: Int) {
         defer { messages?.deliver() }
+        guard base.isDurable else { return try base.erase(leaving: changes, keys: keys) }
         // With the lock, no record is on its way from memory to the disk.
         return try queue.withLock { queue in
             var erased = queue.remove(before: .max)

@@ -62,6 +62,11 @@ struct SlotFile: Sendable {
         self.values = values
     }
 
+    /// Takes the room of both slots, so that none is needed later, when the disk may be full.
+    mutating func reserve() throws {
+        while generation < 2 { try write(values) }
+    }
+
     /// Format, generation, numbers; `nil` if the slot is not whole.
     private static func slot(in bytes: [UInt8], at offset: Int) -> [UInt64]? {
         guard bytes.count >= offset + slotSize else { return nil }

@@ -33,7 +33,9 @@ import TillerTesting
             let disk = FaultyFiles(MemoryFiles())
             let log = try folder.open(storageBytes: 400_000, on: disk)
             disk.fail { operation, _, index in
-                guard FaultyFiles.Operation.takesRoom.contains(operation), isFull(index) else { return nil }
+                // An acknowledgement that needs room is another matter.
+                let takesRoom = FaultyFiles.Operation.takesRoom.contains(operation) && operation != .lengthen
+                guard takesRoom, isFull(index) else { return nil }
                 return index % 2 == 0 ? .noSpace : .half
             }
             return OverflowingStore(log)

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import TillerTesting
 
@@ -127,6 +128,56 @@ import TillerTesting
     }
 
     // MARK: The store
+
+    /// The upload that was under way at the suspension, and what is recorded afterwards, leave the folder alone.
+    @Test func theFolderThatWasGivenUpIsNotTakenBackBeforeTheReturn() async throws {
+        let folder = TestFolder()
+        var configuration = Configuration.test(storage: .folder(folder.url), transport: transport)
+        configuration.lifecycleSource = source
+        let analytics = Analytics(configuration: configuration)
+        analytics.track(name: "A")
+        source.lifecycle.background()
+        await transport.requests(count: 1)
+        let state = try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first)
+        let lock = folder.path + "/\(state)/owner.lock"
+        #expect(try SystemFiles().isLocked(lock))
+        time.expire()
+        #expect(try !SystemFiles().isLocked(lock))
+        transport.release()
+        #expect(await analytics.flushed().wait != nil)
+        analytics.track(name: "B")
+        #expect(await analytics.flushed().wait != nil)
+        #expect(try !SystemFiles().isLocked(lock))
+        source.lifecycle.foreground()
+        #expect(await analytics.flushed() == .delivered)
+        #expect(try SystemFiles().isLocked(lock))
+        await analytics.shutdownAndWait()
+    }
+
+    /// What it waits for is another's to deliver by now.
+    @Test func flushedReturnsThoughTheFolderWasGivenUp() async throws {
+        let folder = TestFolder()
+        var configuration = Configuration.test(storage: .folder(folder.url), transport: transport)
+        configuration.lifecycleSource = source
+        configuration.flushPolicies = []
+        let analytics = Analytics(
+            configuration: configuration, builtIn: [RudderStackDestination(configuration: configuration)])
+        await analytics.stored()
+        let state = try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first)
+        let guest = try LogFolder(path: folder.path + "/" + state).open()
+        try guest.store(StoreRecord.events(1...5))
+        async let result = analytics.flushed()
+        await transport.requests(count: 1)
+        await analytics.stored()
+        source.lifecycle.background()
+        await analytics.stored()
+        time.expire()
+        analytics.flush()
+        await analytics.stored()
+        transport.release()
+        #expect(await result.wait != nil)
+        await analytics.shutdownAndWait()
+    }
 
     @Test func theStoreIsToldBeforeTheTimeIsGivenBackUnlessTheAppHasReturned() async {
         let suspension = Suspension(of: source) { [time] in

@@ -372,6 +372,7 @@ import Musl
                     lifecycle: lifecycle, time: time, storage: .folder(folder.url), transport: transport))
             analytics.track(name: "first")
             await analytics.flushed()
+            await analytics.stored()
             let before = try Self.openDescriptors()
             let answers: [StubTransport.Answer] = [
                 .status(500), .failure(StubTransport.NoAnswer()), .status(429), .status(302),
@@ -382,6 +383,7 @@ import Musl
                 await analytics.flushed()
                 time.advance(by: .seconds(11))
             }
+            await analytics.stored()
             guard try Self.openDescriptors() == before else { throw CancellationError() }
             transport.answerAlways(.status(200))
             time.advance(by: .seconds(4_000))

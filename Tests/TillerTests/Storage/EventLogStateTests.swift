@@ -188,4 +188,19 @@ import TillerTesting
         #expect(try killed.open().load("A").object == ["a": 1])
         #expect(try killed.contents("checkpoint.json.unreadable") == Array("damaged".utf8))
     }
+
+    /// A right checksum does not make a writer right.
+    @Test(arguments: [Int.max, (1 << 48) + 1, -1]) func aPlaceThatNoLogReachesTrapsNothing(_ run: Int) throws {
+        let log = try folder.open()
+        try log.store([.state("A", ["a": 1])])
+        log.endWriting()
+        log.close()
+        var checkpoint = try Checkpoint(reading: try folder.contents("checkpoint.json"))
+        checkpoint.place.run = run
+        try folder.put(checkpoint.bytes, "checkpoint.json")
+        let next = try folder.open()
+        #expect(next.load("A").object == ["a": 1])
+        try next.store(StoreRecord.events(1...1))
+        _ = try next.erase(leaving: [], keys: [])
+    }
 }

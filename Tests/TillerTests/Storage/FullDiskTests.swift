@@ -170,6 +170,28 @@ import TillerTesting
         #expect(errors("neither stored nor delivered") == (isUp ? 0 : 1))
     }
 
+    /// What was delivered can be said, and so removed, without more room.
+    @Test(arguments: [1, 400]) func aDiskThatTheBacklogHasFilledIsEmptiedOnce(_ count: Int) throws {
+        let folder = LogFolder()
+        let disk = FaultyFiles()
+        let owner = try folder.open(storageBytes: 400_000, on: disk)
+        let guest = try folder.open(storageBytes: 400_000)
+        try owner.store(StoreRecord.events(1...count, padding: 50))
+        try guest.store(StoreRecord.events(1...count, "g", padding: 50))
+        owner.look()
+        disk.fill()
+        #expect(try owner.deliverAll(.count(30)).count == 2 * count)
+        let killed = try folder.afterKill().open(storageBytes: 400_000)
+        #expect(try killed.deliverAll() == [])
+        #expect(killed.sums == LogIndex.Sums(delivered: UInt64(2 * count)))
+        guest.close()
+        owner.close()
+        let next = try folder.open(storageBytes: 400_000, on: disk)
+        #expect(try next.deliverAll() == [])
+        #expect(try folder.names(".log") == [])
+        #expect(folder.logger.texts(.error) == [])
+    }
+
     @Test(arguments: [FaultyFiles.Fault.noSpace, .readOnly, .inputOutput]) func aDiskThatTakesNothingFromTheStartOn(
         _ fault: FaultyFiles.Fault
     ) async throws {

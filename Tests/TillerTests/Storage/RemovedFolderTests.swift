@@ -40,8 +40,8 @@ import TillerTesting
         let names = try FileManager.default.contentsOfDirectory(atPath: try stateFolder()).sorted()
         #expect(
             names == [
-                "00000002-000001-000000000000.log", "00000002.lock", "base.ack", "checkpoint.json", "owner.fifo",
-                "owner.lock",
+                "00000002-000001-000000000000.log", "00000002.ack", "00000002.lock", "base.ack", "checkpoint.json",
+                "owner.fifo", "owner.lock",
             ])
         // It is locked.
         #expect(try !LogFolder(path: try stateFolder()).open().isOwned)
@@ -180,6 +180,80 @@ import TillerTesting
         #expect(owner.sums == LogIndex.Sums(delivered: 3))
         #expect(!loser.mayUpload())
         #expect(loser.counts == EventCounts(appended: 3, settled: 3))
+    }
+
+    /// Nobody asked for an upload between the loss and the return: it is told all the same.
+    @Test func anIdentityOutlivesALossAndAReturn() async throws {
+        transport.answerAlways(.status(200))
+        let analytics = start()
+        analytics.identify(userId: "alice")
+        await analytics.flushed()
+        let path = try stateFolder()
+        try FileManager.default.removeItem(atPath: folder.path)
+        try SystemFiles().makeFolder(path)
+        let other = try #require(try SystemFiles().lock(path + "/owner.lock"))
+        analytics.track(name: "e2")
+        #expect(await analytics.stored() == .stored)
+        other.unlock()
+        #expect(await analytics.flushed() == .delivered)
+        let id = analytics.anonymousId
+        await analytics.shutdownAndWait()
+        let next = start(seed: 3)
+        #expect(next.userId == "alice" && next.anonymousId == id)
+        await next.shutdownAndWait()
+    }
+
+    @Test func anErasureLeavesAloneWhatIsAnothers() throws {
+        let log = LogFolder(path: folder.path)
+        let loser = try log.open()
+        try loser.store([.event("e1", changes: [StateChange(key: "A", changes: ["a": 1])])])
+        try FileManager.default.removeItem(atPath: folder.path)
+        let owner = try log.open()
+        let guest = try log.open()
+        try guest.store(StoreRecord.events(1...3, "g"))
+        guest.close()
+        try owner.store([.event("o1", changes: [StateChange(key: "A", changes: ["a": 2])])])
+        _ = try? loser.erase(leaving: [StateChange(key: "A", changes: ["a": 3])], keys: ["A"])
+        let killed = try log.afterKill().open()
+        #expect(killed.load("A").object == ["a": 2])
+        owner.look()
+        let delivered = try owner.deliverAll()
+        #expect(delivered.sorted() == .events(1...3, "g") + ["o1"])
+    }
+
+    @Test func aFolderThatWasMovedAwayIsNotTheOneInItsPlace() throws {
+        let log = LogFolder(path: folder.path)
+        let moved = TestFolder()
+        try SystemFiles().makeFolder(moved.path)
+        let first = try log.open()
+        try first.store((1...5).map { .event("e\($0)", changes: [StateChange(key: "A", changes: ["a": 1])]) })
+        let batch = try #require(try first.nextBatch(.count(4)))
+        try FileManager.default.moveItem(atPath: folder.path, toPath: moved.path + "/aside")
+        let second = try log.open()
+        #expect(second.isOwned)
+        try second.store((1...3).map { .event("s\($0)", changes: [StateChange(key: "A", changes: ["a": 2])]) })
+        try? first.acknowledge(batch)
+        first.endWriting()
+        let copy = try log.afterKill()
+        let killed = try copy.open()
+        #expect(killed.load("A").object == ["a": 2])
+        #expect(try killed.deliverAll() == .events(1...3, "s"))
+    }
+
+    @Test func whoLosesTheLockAloneSendsNothingMore() throws {
+        let log = LogFolder(path: folder.path)
+        let first = try log.open()
+        try first.store(StoreRecord.events(1...9))
+        try log.remove("owner.lock")
+        let second = try log.open()
+        #expect(second.isOwned)
+        #expect(try second.deliverAll(.count(3)).count == 9)
+        var sent: [String] = []
+        while first.mayUpload(), let batch = try first.nextBatch(.count(3)) {
+            sent += batch.names
+            try? first.acknowledge(batch)
+        }
+        #expect(sent.isEmpty)
     }
 
     /// The disk is gone with the folder: nothing can be made anew.

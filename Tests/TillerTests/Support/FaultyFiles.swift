@@ -11,10 +11,11 @@ import Musl
 /// Files whose operations fail where a test says so, and that note what was asked of them.
 final class FaultyFiles: FileSystem {
     enum Operation: String, Sendable, CaseIterable {
-        case read, store, overwrite, create, append, truncate, sync, list, remove, move, makeFolder, lock
+        case read, store, overwrite, lengthen, create, append, truncate, sync, list, remove, move, makeFolder, lock
 
-        /// Those that need room on the disk. Bytes of a file that is there are overwritten without.
-        static let takesRoom: Set<Operation> = [.store, .create, .append, .makeFolder]
+        /// Those that need room on the disk. Bytes of a file that is there are overwritten without; an overwriting that
+        /// makes the file, or makes it longer, is a `lengthen`.
+        static let takesRoom: Set<Operation> = [.store, .lengthen, .create, .append, .makeFolder]
     }
 
     enum Fault: String, Sendable, CaseIterable {
@@ -124,7 +125,9 @@ final class FaultyFiles: FileSystem {
     }
 
     func overwrite(_ bytes: [UInt8], at path: String, offset: Int) throws {
-        try write(bytes[...], .overwrite, path) { try base.overwrite(Array($0), at: path, offset: offset) }
+        let size = (try? base.contents(of: path))?.count ?? 0
+        let operation = offset + bytes.count > size ? Operation.lengthen : .overwrite
+        try write(bytes[...], operation, path) { try base.overwrite(Array($0), at: path, offset: offset) }
     }
 
     func createAppender(_ path: String) throws -> any FileAppender {

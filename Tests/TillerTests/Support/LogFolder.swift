@@ -108,6 +108,7 @@ final class LogFolder: Sendable {
 
     /// Nothing can be written under the name.
     func block(_ name: String) throws {
+        try? remove(name)
         try FileManager.default.createDirectory(atPath: path + "/" + name, withIntermediateDirectories: true)
     }
 }
