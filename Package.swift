@@ -21,6 +21,10 @@ let tests: [Target] = [
     // The SDK in simulated worlds, one for each seed: too many for the tests, which run a few.
     .executableTarget(
         name: "simulate", dependencies: ["Tiller", "TillerTesting"], path: "Tests/Simulation", swiftSettings: settings),
+    // Records events, for the tools that count what an event costs (`.ci/counts`).
+    .executableTarget(
+        name: "counts", dependencies: ["Tiller"], path: "Tests/Counts", exclude: ["limits.txt"],
+        swiftSettings: settings),
     .testTarget(
         name: "TillerTests", dependencies: ["Tiller", "TillerTesting", "TillerCommand", "kill-harness", "simulate"],
         resources: [.copy("Resources/sessions"), .copy("Resources/data-plane")], swiftSettings: settings),

@@ -14,7 +14,11 @@ let package = Package(
             dependencies: [
                 .product(name: "Tiller", package: "Tiller"), .product(name: "TillerTesting", package: "Tiller"),
             ]),
-        .executableTarget(name: "Benchmark", dependencies: [.product(name: "Tiller", package: "Tiller")]),
+        .executableTarget(
+            name: "Benchmark",
+            dependencies: [
+                .product(name: "Tiller", package: "Tiller"), .product(name: "TillerTesting", package: "Tiller"),
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

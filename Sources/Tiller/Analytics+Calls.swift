@@ -273,6 +273,10 @@ extension Analytics {
 }
 
 extension Event {
+    /// Estimates the event's size in memory and on the wire, before anything is encoded, and cuts off what lies too deep to
+    /// be sent: nothing of the SDK's own ever goes down or releases a value that is nested without end.
+    mutating func measure() { fields.measure() }
+
     fileprivate static func screen(
         _ name: String, category: String?, properties: JSONObject?, options: EventOptions?
     ) -> Event {
@@ -318,17 +322,18 @@ extension Event {
         return Event(.track, name: "Deep Link Opened", properties: properties, options: scope)
     }
 
-    /// Estimates the event's size in memory and on the wire, before anything is encoded, and cuts off what lies too deep to
-    /// be sent: nothing of the SDK's own ever goes down or releases a value that is nested without end.
-    mutating func measure() {
+}
+
+extension Event.Fields {
+    fileprivate mutating func measure() {
         var measure = Measure()
-        measure.bytes = 300
-        for text in [name, userId, anonymousId, groupId, previousId] { measure.bytes += text?.utf8.count ?? 0 }
+        measure.bytes = 300 + (name?.utf8.count ?? 0) + (userId?.utf8.count ?? 0) + (anonymousId?.utf8.count ?? 0)
+        measure.bytes += (groupId?.utf8.count ?? 0) + (previousId?.utf8.count ?? 0)
         measure.take(&properties)
-        measure.take(&traits)
-        measure.take(&context)
-        measure.take(&integrations)
-        cost = measure.bytes
+        if !traits.isEmpty { measure.take(&traits) }
+        if !context.isEmpty { measure.take(&context) }
+        if !integrations.isEmpty { measure.take(&integrations) }
+        fixed.cost = measure.bytes
     }
 }
 
@@ -344,11 +349,16 @@ private struct Measure {
     }
 
     private mutating func add(_ object: JSONObject, at depth: Int) {
-        object.withParts { own, layer in
-            bytes += layer?.base.cost ?? 0
-            for (key, value) in own {
-                bytes += key.utf8.count
-                add(value, at: depth + 1)
+        object.withParts { own, base in
+            bytes += base?.cost ?? 0
+            for index in own.indices {
+                bytes += own[index].0.utf8.count
+                // The commonest here, where they lie: a call would be handed a copy.
+                switch own[index].1 {
+                case .string(let text): bytes += 16 + text.utf8.count
+                case .null, .bool, .int, .uint, .double: bytes += 16
+                default: add(own[index].1, at: depth + 1)
+                }
             }
         }
     }

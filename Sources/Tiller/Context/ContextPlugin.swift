@@ -80,6 +80,9 @@ public final class ContextPlugin: CapturingPlugin {
         return state
     }
 
+    /// False.
+    public var capturesEvents: Bool { false }
+
     /// After an erasure it is another installation.
     public func apply(_ command: any Command, to state: inout State, in section: inout Section) {
         guard command is Erase, needsInstallationId else { return }
@@ -103,6 +106,12 @@ public final class ContextPlugin: CapturingPlugin {
         var event = event
         event.context.lay(over: currentBase())
         return event
+    }
+
+    /// The same, in place.
+    public func process(inPlace event: inout Event, in analytics: Analytics) -> Bool {
+        event.context.lay(over: currentBase())
+        return true
     }
 
     /// Ends the observation of the source.

@@ -12,7 +12,7 @@ struct EncodedEvent: Sendable {
 
     init(_ event: borrowing Event, channel: Channel) {
         var writer = JSONWriter()
-        writer.bytes.reserveCapacity(512)
+        writer.bytes.reserveCapacity(1_024)  // most events fit
         anonymousId = writer.write(event, channel: channel)
         bytes = writer.bytes
         nonFiniteCount = writer.nonFiniteCount

@@ -19,60 +19,119 @@ public enum EventKind: String, Sendable, Hashable, CaseIterable {
 /// What the call fixed can't be changed; a plugin changes the rest and returns
 /// the event, or `nil` to drop it.
 public struct Event: Sendable {
+    /// What an event holds.
+    struct Fields: Sendable {
+        var fixed: Fixed
+        var name: String?
+        var userId: String?
+        var anonymousId: String?
+        var groupId: String?
+        var previousId: String?
+        var properties: JSONObject
+        var traits: JSONObject
+        var context: JSONObject
+        var integrations = JSONObject()
+    }
+
+    /// What the call fixes: no plugin changes it.
+    struct Fixed: Sendable {
+        let kind: EventKind
+        var isScoped = false
+        var messageId = MessageID.zero
+        /// The instant of the call.
+        var moment = Moment(wallMilliseconds: 0, continuousNanoseconds: 0, sequence: 0)
+        /// What capturing plugins decided at the call.
+        var captured = Captured()
+        /// What the event takes of the memory's bound, in bytes: an estimate made at the call.
+        var cost = 0
+    }
+
+    /// One element: an event is copied at each step of its way, and a copy of an array is a reference.
+    private var storage: [Fields]
+
+    /// All in one place, for who reads or changes several of them.
+    var fields: Fields {
+        _read { yield storage[0] }
+        _modify { yield &storage[0] }
+    }
+
     /// Which call made it.
-    public let kind: EventKind
+    public var kind: EventKind { storage[0].fixed.kind }
 
     /// The name of a track event or of a screen; `"identify"` on identify, else `nil`. On the wire: `event`.
-    public var name: String?
+    public var name: String? {
+        get { storage[0].name }
+        set { storage[0].name = newValue }
+    }
 
     /// The user's id; `nil` while anonymous, never empty. On alias: the new id.
-    public var userId: String?
+    public var userId: String? {
+        get { storage[0].userId }
+        set { storage[0].userId = newValue }
+    }
 
     /// The anonymous id of the installation or, on a scoped event, of the person it names.
-    public var anonymousId: String?
+    public var anonymousId: String? {
+        get { storage[0].anonymousId }
+        set { storage[0].anonymousId = newValue }
+    }
 
     /// The group's id, on group events.
-    public var groupId: String?
+    public var groupId: String? {
+        get { storage[0].groupId }
+        set { storage[0].groupId = newValue }
+    }
 
     /// The id that was valid before, on alias events.
-    public var previousId: String?
+    public var previousId: String? {
+        get { storage[0].previousId }
+        set { storage[0].previousId = newValue }
+    }
+
+    // Changed in place: a copy that is written back would copy all members.
 
     /// The properties of track and screen events.
-    public var properties: JSONObject
+    public var properties: JSONObject {
+        _read { yield storage[0].properties }
+        _modify { yield &storage[0].properties }
+    }
 
     /// The traits of a group. The traits of a *user* travel in `context["traits"]`, also those of identify
     /// (article "What is sent").
-    public var traits: JSONObject
+    public var traits: JSONObject {
+        _read { yield storage[0].traits }
+        _modify { yield &storage[0].traits }
+    }
 
     /// What surrounds the event. Keys that belong to one plugin alone (`CapturingPlugin.contextKeys`) can be removed by
     /// others; what they change or add there is undone before the destinations.
-    public var context: JSONObject
+    public var context: JSONObject {
+        _read { yield storage[0].context }
+        _modify { yield &storage[0].context }
+    }
 
     /// Which destinations get the event, by display name; empty means `{"All": true}`.
-    public var integrations: JSONObject
+    public var integrations: JSONObject {
+        _read { yield storage[0].integrations }
+        _modify { yield &storage[0].integrations }
+    }
 
     /// Whether the call named its person itself (`EventOptions.userId`, `Analytics.scoped(userId:anonymousId:)`): such
     /// an event neither carries nor touches what the instance knows of its own user.
-    public internal(set) var isScoped = false
+    public var isScoped: Bool { storage[0].fixed.isScoped }
 
     /// Made once, at the call; every copy that is sent has the same.
-    public internal(set) var messageId = MessageID.zero
-
-    /// The instant of the call.
-    var moment = Moment(wallMilliseconds: 0, continuous: .zero, sequence: 0)
+    public var messageId: MessageID { storage[0].fixed.messageId }
 
     /// The instant of the call by the wall clock, to the millisecond. On the wire: `originalTimestamp`.
     public var timestamp: Date { Date(timeIntervalSince1970: Double(moment.wallMilliseconds) / 1_000) }
 
     /// The number of the call in its instance. Strictly increasing over events; commands and refused events take numbers
     /// too, so there are gaps.
-    public var sequence: UInt64 { moment.sequence }
+    public var sequence: UInt64 { storage[0].fixed.moment.sequence }
 
-    /// What capturing plugins decided at the call, out of other plugins' reach.
-    var captured = Captured()
-
-    /// What the event takes of the memory's bound, in bytes: an estimate made at the call.
-    var cost = 0
+    var moment: Moment { storage[0].fixed.moment }
+    var cost: Int { storage[0].fixed.cost }
 
     /// Makes an event to be given to `Analytics.record(_:)`, which sets what the moment of the call decides.
     ///
@@ -87,16 +146,17 @@ public struct Event: Sendable {
         traits: JSONObject = JSONObject(),
         options: EventOptions? = nil
     ) {
-        self.kind = kind
-        self.name = name
-        self.properties = properties
-        self.traits = traits
-        context = options?.customContext ?? JSONObject()
-        integrations = JSONObject()
-        if let options { apply(options) }
+        storage = [
+            Fields(
+                fixed: Fixed(kind: kind), name: name, properties: properties, traits: traits,
+                context: options?.customContext ?? JSONObject())
+        ]
+        if let options { fields.apply(options) }
     }
+}
 
-    private mutating func apply(_ options: EventOptions) {
+extension Event.Fields {
+    fileprivate mutating func apply(_ options: EventOptions) {
         if let entries = options.integrations, !entries.isEmpty {
             integrations = ["All": true]
             integrations.merge(entries)
@@ -106,7 +166,7 @@ public struct Event: Sendable {
         }
         userId = options.userId.nonBlank
         anonymousId = options.anonymousId.nonBlank
-        isScoped = userId != nil || anonymousId != nil
+        fixed.isScoped = userId != nil || anonymousId != nil
     }
 }
 
@@ -132,19 +192,10 @@ extension Event {
         }
     }
 
-    /// Gives back what a plugin can't change, if it returned another event than it was given.
-    mutating func adopt(fixedPartsOf original: Event) {
-        var adopted = original
-        adopted.name = name
-        adopted.userId = userId
-        adopted.anonymousId = anonymousId
-        adopted.groupId = groupId
-        adopted.previousId = previousId
-        adopted.properties = properties
-        adopted.traits = traits
-        adopted.context = context
-        adopted.integrations = integrations
-        self = adopted
+    /// Gives back what a plugin can't change, if it put another event in the place of the one that it was given.
+    mutating func restore(_ fixed: Fixed) {
+        if messageId == fixed.messageId, sequence == fixed.moment.sequence, kind == fixed.kind { return }
+        storage[0].fixed = fixed
     }
 }
 
@@ -169,23 +220,31 @@ extension Unicode.Scalar {
 public struct Moment: Sendable {
     /// The wall clock, in milliseconds since 1970.
     public let wallMilliseconds: Int64
-    /// The continuous clock since the machine's start; it counts sleep and knows nothing of the wall clock being set.
-    public let continuous: Duration
+    /// The continuous clock, as far as 64 bits go: 292 years.
+    let continuousNanoseconds: Int64
     /// The number of the call in its instance.
     public let sequence: UInt64
 
+    /// The continuous clock since the machine's start; it counts sleep and knows nothing of the wall clock being set.
+    public var continuous: Duration { .nanoseconds(continuousNanoseconds) }
+
     /// The continuous clock in whole milliseconds.
-    public var continuousMilliseconds: Int64 { continuous.wholeMilliseconds }
+    public var continuousMilliseconds: Int64 { continuousNanoseconds / 1_000_000 }
 
     /// A moment.
     ///
     /// - Parameters:
     ///   - wallMilliseconds: Since 1970.
-    ///   - continuous: Since the machine's start.
+    ///   - continuous: Since the machine's start; at the ends of what 64 bits of nanoseconds can say where it is beyond them.
     ///   - sequence: The number of the call.
     public init(wallMilliseconds: Int64, continuous: Duration, sequence: UInt64) {
+        self.init(
+            wallMilliseconds: wallMilliseconds, continuousNanoseconds: continuous.wholeNanoseconds, sequence: sequence)
+    }
+
+    init(wallMilliseconds: Int64, continuousNanoseconds: Int64, sequence: UInt64) {
         self.wallMilliseconds = wallMilliseconds
-        self.continuous = continuous
+        self.continuousNanoseconds = continuousNanoseconds
         self.sequence = sequence
     }
 }

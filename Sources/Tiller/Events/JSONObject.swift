@@ -6,32 +6,37 @@
 ///
 /// Of equal keys the first wins, as at the gateway.
 public struct JSONObject: Sendable {
+    /// A key and its value: without names, so that the array of a literal is taken as it is.
+    typealias Pair = (String, JSONValue)
+
     /// Own members, in order; no key twice, and none that the visible part of the base has.
-    private var pairs: [(key: String, value: JSONValue)]
-    private var layer: Layer?
+    private var pairs: [Pair]
+    private var base: Base?
 
     /// An object without members.
     public init() { pairs = [] }
 
     /// Of equal keys the first wins.
-    init(literal elements: [(String, JSONValue)]) {
-        pairs = []
-        pairs.reserveCapacity(elements.count)
-        for (key, value) in elements where !pairs.contains(where: { $0.key == key }) { pairs.append((key, value)) }
+    init(literal elements: [Pair]) {
+        pairs = elements
+        if !elements.areDistinct {
+            pairs = []
+            for pair in elements where !pairs.contains(where: { $0.0 == pair.0 }) { pairs.append(pair) }
+        }
     }
 
     /// For keys that are known to differ.
-    init(distinct pairs: [(key: String, value: JSONValue)]) { self.pairs = pairs }
+    init(distinct pairs: [Pair]) { self.pairs = pairs }
 }
 
 // MARK: - Members
 
 extension JSONObject {
     /// How many members there are.
-    public var count: Int { pairs.count + (layer?.visibleCount ?? 0) }
+    public var count: Int { pairs.count + (base?.visibleCount ?? 0) }
 
     /// Whether there is no member.
-    public var isEmpty: Bool { pairs.isEmpty && (layer?.visibleCount ?? 0) == 0 }
+    public var isEmpty: Bool { pairs.isEmpty && (base?.visibleCount ?? 0) == 0 }
 
     /// The keys, the base's first, each group in its own order.
     public var keys: [String] { map(\.key) }
@@ -48,15 +53,15 @@ extension JSONObject {
     /// `Optional.none`, or use `if`.
     public subscript(key: String) -> JSONValue? {
         get {
-            for pair in pairs where pair.key == key { return pair.value }
-            return layer?[key]
+            for index in pairs.indices where pairs[index].0 == key { return pairs[index].1 }
+            return base?[key]
         }
         set {
-            if let index = pairs.firstIndex(where: { $0.key == key }) {
-                if let newValue { pairs[index].value = newValue } else { pairs.remove(at: index) }
+            if let index = pairs.firstIndex(where: { $0.0 == key }) {
+                if let newValue { pairs[index].1 = newValue } else { pairs.remove(at: index) }
                 return
             }
-            if let hidden = layer?.hiding(key) { layer = hidden }
+            if let hidden = base?.hiding(key) { base = hidden }
             if let newValue { pairs.append((key, newValue)) }
         }
     }
@@ -81,10 +86,10 @@ extension JSONObject: Sequence {
 
         /// The next member.
         public mutating func next() -> (key: String, value: JSONValue)? {
-            let baseCount = object.layer?.base.pairs.count ?? 0
-            while index < baseCount, object.layer?.isHidden(index) == true { index += 1 }
+            let baseCount = object.base?.pairs.count ?? 0
+            while index < baseCount, object.base?.isHidden(index) == true { index += 1 }
             defer { index += 1 }
-            if index < baseCount { return object.layer?.base.pairs[index] }
+            if index < baseCount { return object.base?.pairs[index] }
             return index - baseCount < object.pairs.count ? object.pairs[index - baseCount] : nil
         }
     }
@@ -118,13 +123,15 @@ extension JSONObject {
     /// `Sendable` and immutable: make one when the values change, and lay it
     /// under each event's context with `JSONObject.lay(over:)`.
     public final class Base: Sendable {
-        let pairs: [(key: String, value: JSONValue)]
-        /// What is not shared: a layer can tell 64 members apart.
-        let rest: [(key: String, value: JSONValue)]
+        let pairs: [Pair]
+        /// What is not shared: 64 members can be told apart.
+        let rest: [Pair]
         /// The members as JSON text, comma between them, without the braces.
         let encoded: [UInt8]
         /// Where each member stands in `encoded`.
         let ranges: [Range<Int>]
+        /// The members that are replaced or removed in an object that lies over this, one bit each.
+        let hidden: UInt64
         /// A rough size in bytes.
         var cost: Int { encoded.count }
 
@@ -137,17 +144,48 @@ extension JSONObject {
             writer.enter()  // members of a top-level key of an event stand two levels deep
             writer.enter()
             var ranges: [Range<Int>] = []
-            let all = Array(object)
+            let all = object.map { ($0.key, $0.value) }
             pairs = Array(all.prefix(64))
             rest = Array(all.dropFirst(64))
-            for pair in pairs {
+            for (key, value) in pairs {
                 if !ranges.isEmpty { writer.bytes.append(UInt8(ascii: ",")) }
                 let start = writer.bytes.count
-                writer.writeMember(pair.key, pair.value)
+                writer.writeMember(key, value)
                 ranges.append(start..<writer.bytes.count)
             }
             encoded = writer.bytes
             self.ranges = ranges
+            hidden = 0
+        }
+
+        private init(_ base: Base, hiding index: Int) {
+            pairs = base.pairs
+            rest = base.rest
+            encoded = base.encoded
+            ranges = base.ranges
+            hidden = base.hidden | (1 << UInt64(index))
+        }
+
+        var visibleCount: Int { pairs.count - hidden.nonzeroBitCount }
+
+        func isHidden(_ index: Int) -> Bool { hidden & (1 << UInt64(index)) != 0 }
+
+        subscript(key: String) -> JSONValue? {
+            guard let index = visibleIndex(of: key) else { return nil }
+            return pairs[index].1
+        }
+
+        /// The base without a key; `nil` if it shows none such.
+        func hiding(_ key: String) -> Base? {
+            guard let index = visibleIndex(of: key) else { return nil }
+            return Base(self, hiding: index)
+        }
+
+        func hasMember(_ key: String) -> Bool { pairs.has(key) || !rest.isEmpty && rest.has(key) }
+
+        private func visibleIndex(of key: String) -> Int? {
+            guard let index = pairs.firstIndex(where: { $0.0 == key }), !isHidden(index) else { return nil }
+            return index
         }
     }
 
@@ -157,52 +195,68 @@ extension JSONObject {
     ///
     /// - Parameter base: The shared members.
     public mutating func lay(over base: Base) {
-        if layer != nil {
-            pairs = Array(self)
-            layer = nil
+        if self.base != nil {
+            pairs = map { ($0.key, $0.value) }
+            self.base = nil
         }
-        if !pairs.isEmpty {
-            pairs.removeAll { pair in
-                base.pairs.contains { $0.key == pair.key } || base.rest.contains { $0.key == pair.key }
-            }
-        }
+        // Asked first: who removes nothing from an array copies it all the same.
+        if pairs.contains(where: { base.hasMember($0.0) }) { pairs.removeAll { base.hasMember($0.0) } }
         if !base.rest.isEmpty { pairs += base.rest }
-        layer = Layer(base: base, hidden: 0)
+        self.base = base
     }
 
-    /// Own members and what is visible of the base, for the writer.
-    func withParts<Result>(_ body: (_ own: [(key: String, value: JSONValue)], _ layer: Layer?) -> Result) -> Result {
-        body(pairs, layer)
+    /// Own members and the base, for the writer.
+    func withParts<Result>(_ body: (_ own: [Pair], _ base: Base?) -> Result) -> Result { body(pairs, base) }
+}
+
+extension [JSONObject.Pair] {
+    fileprivate func has(_ key: String) -> Bool {
+        for index in indices where self[index].0 == key { return true }
+        return false
     }
 
-    /// A base, and which of its members are replaced or removed in this object. A class, so that an object is two words.
-    final class Layer: Sendable {
-        let base: Base
-        let hidden: UInt64
-
-        init(base: Base, hidden: UInt64) {
-            self.base = base
-            self.hidden = hidden
+    /// Whether no key is there twice.
+    fileprivate var areDistinct: Bool {
+        if count < 2 { return true }
+        // Equal keys of ASCII have the same mark; those that share one are compared, and so are all where a key is no ASCII.
+        var seen: UInt64 = 0
+        for index in indices {
+            guard let mark = self[index].0.asciiMark else { return areDistinctAsTexts }
+            if seen & mark != 0, self[..<index].contains(where: { $0.0 == self[index].0 }) { return false }
+            seen |= mark
         }
+        return true
+    }
 
-        var visibleCount: Int { base.pairs.count - hidden.nonzeroBitCount }
-
-        func isHidden(_ index: Int) -> Bool { hidden & (1 << UInt64(index)) != 0 }
-
-        subscript(key: String) -> JSONValue? {
-            guard let index = visibleIndex(of: key) else { return nil }
-            return base.pairs[index].value
+    private var areDistinctAsTexts: Bool {
+        for index in indices.dropFirst() {
+            for earlier in 0..<index where self[earlier].0 == self[index].0 { return false }
         }
+        return true
+    }
+}
 
-        /// The layer without a key; `nil` if it shows none such.
-        func hiding(_ key: String) -> Layer? {
-            guard let index = visibleIndex(of: key) else { return nil }
-            return Layer(base: base, hidden: hidden | (1 << UInt64(index)))
-        }
-
-        private func visibleIndex(of key: String) -> Int? {
-            guard let index = base.pairs.firstIndex(where: { $0.key == key }), !isHidden(index) else { return nil }
-            return index
+extension String {
+    /// One bit of 64, the same for equal texts; `nil` if there is anything but ASCII in it.
+    fileprivate var asciiMark: UInt64? {
+        var text = self
+        return text.withUTF8 { utf8 -> UInt64? in
+            let raw = UnsafeRawBufferPointer(utf8)
+            var mixed = UInt64(utf8.count)
+            var all: UInt64 = 0
+            var index = 0
+            while index + 8 <= raw.count {
+                let word = raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                all |= word
+                mixed = (mixed ^ word) &* 0x9E37_79B9_7F4A_7C15
+                index += 8
+            }
+            while index < raw.count {
+                all |= UInt64(raw[index])
+                mixed = (mixed ^ UInt64(raw[index])) &* 0x9E37_79B9_7F4A_7C15
+                index += 1
+            }
+            return all & 0x8080_8080_8080_8080 == 0 ? 1 << (mixed >> 58) : nil
         }
     }
 }

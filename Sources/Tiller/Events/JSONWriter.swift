@@ -33,16 +33,16 @@ struct JSONWriter {
     mutating func write(_ object: JSONObject) {
         guard enter() else { return }
         bytes.append(UInt8(ascii: "{"))
-        object.withParts { own, layer in
+        object.withParts { own, base in
             var isFirst = true
-            if let layer, layer.visibleCount > 0 {
-                writeVisible(of: layer)
+            if let base, base.visibleCount > 0 {
+                writeVisible(of: base)
                 isFirst = false
             }
-            for (key, value) in own {
+            for index in own.indices {
                 if !isFirst { bytes.append(UInt8(ascii: ",")) }
                 isFirst = false
-                writeMember(key, value)
+                writeMember(own[index].0, own[index].1)
             }
         }
         bytes.append(UInt8(ascii: "}"))
@@ -56,20 +56,35 @@ struct JSONWriter {
     }
 
     mutating func write(_ text: String) {
-        bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { utf8 in
-            var start = 0
-            for index in utf8.indices {
-                let byte = utf8[index]
-                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else { continue }
-                bytes.append(contentsOf: utf8[start..<index])
-                start = index + 1
-                escape(byte)
+            let first = utf8.firstToEscape(from: 0)
+            // With its quotes in one step, where nothing is to be escaped.
+            guard let first else {
+                bytes.append(addingCapacity: utf8.count + 2) { span in
+                    span.append(UInt8(ascii: "\""))
+                    span.append(contentsOf: utf8)
+                    span.append(UInt8(ascii: "\""))
+                }
+                return
             }
-            bytes.append(contentsOf: utf8[start...])
+            bytes.append(UInt8(ascii: "\""))
+            writeEscaped(utf8, first)
+            bytes.append(UInt8(ascii: "\""))
         }
-        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// - Parameter first: The first byte that must be escaped.
+    private mutating func writeEscaped(_ utf8: UnsafeBufferPointer<UInt8>, _ first: Int) {
+        var start = 0
+        var next: Int? = first
+        while let index = next {
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
+            escape(utf8[index])
+            start = index + 1
+            next = utf8.firstToEscape(from: start)
+        }
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start...]))
     }
 
     mutating func write(_ value: some FixedWidthInteger) {
@@ -131,16 +146,16 @@ struct JSONWriter {
         leave()
     }
 
-    private mutating func writeVisible(of layer: JSONObject.Layer) {
-        if layer.hidden == 0 {
-            bytes.append(contentsOf: layer.base.encoded)
+    private mutating func writeVisible(of base: JSONObject.Base) {
+        if base.hidden == 0 {
+            bytes.append(contentsOf: base.encoded)
             return
         }
         var isFirst = true
-        for (index, range) in layer.base.ranges.enumerated() where !layer.isHidden(index) {
+        for (index, range) in base.ranges.enumerated() where !base.isHidden(index) {
             if !isFirst { bytes.append(UInt8(ascii: ",")) }
             isFirst = false
-            bytes.append(contentsOf: layer.base.encoded[range])
+            bytes.append(contentsOf: base.encoded[range])
         }
     }
 
@@ -160,8 +175,66 @@ struct JSONWriter {
 
     /// Two lower-case digits.
     mutating func writeHex(_ byte: UInt8) {
-        for digit in [byte >> 4, byte & 15] {
-            bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        bytes.append(Self.hexDigit(byte >> 4))
+        bytes.append(Self.hexDigit(byte & 15))
+    }
+
+    /// - Parameter value: 0 to 15.
+    static func hexDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+
+    /// Text of a known length that is put together in place: a byte at a time costs more than the byte.
+    mutating func write(count: Int, _ fill: (UnsafeMutableBufferPointer<UInt8>) -> Void) {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { text in
+            fill(text)
+            bytes.append(contentsOf: UnsafeBufferPointer(text))
         }
     }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// Where the first byte stands that JSON text must not have as it is: a control character, a quote, a backslash.
+    fileprivate func firstToEscape(from start: Int) -> Int? {
+        let raw = UnsafeRawBufferPointer(self)
+        var index = start
+        // Eight at a time, and at the end the last eight, some of them once more.
+        while index + 8 <= count, !raw.loadUnaligned(fromByteOffset: index, as: UInt64.self).mayNeedEscape {
+            index += 8
+        }
+        if index > start, index + 8 > count,
+            !raw.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self).mayNeedEscape
+        {
+            return nil
+        }
+        while index < count {
+            let byte = self[index]
+            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return index }
+            index += 1
+        }
+        return nil
+    }
+}
+
+extension OutputSpan<UInt8> {
+    /// What there is room for.
+    fileprivate mutating func append(contentsOf bytes: UnsafeBufferPointer<UInt8>) {
+        withUnsafeMutableBufferPointer { buffer, count in
+            let free = UnsafeMutableBufferPointer(rebasing: buffer[count...])
+            count += free.initialize(fromContentsOf: bytes)
+        }
+    }
+}
+
+extension UInt64 {
+    /// Whether one of eight bytes is a control character, a quote or a backslash. Of bytes behind such a one it may be wrong.
+    fileprivate var mayNeedEscape: Bool {
+        let controls = (self &- 0x2020_2020_2020_2020) & ~self
+        let quotes = (self ^ 0x2222_2222_2222_2222).zeroBytes
+        let backslashes = (self ^ 0x5C5C_5C5C_5C5C_5C5C).zeroBytes
+        return (controls | quotes | backslashes) & 0x8080_8080_8080_8080 != 0
+    }
+
+    /// The highest bit of each byte that is zero, and perhaps of one above such a one.
+    fileprivate var zeroBytes: UInt64 { (self &- 0x0101_0101_0101_0101) & ~self }
 }

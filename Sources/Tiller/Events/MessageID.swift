@@ -16,10 +16,17 @@ public struct MessageID: Sendable, Hashable, CustomStringConvertible {
 extension JSONWriter {
     /// The id's text, without quotes.
     mutating func write(_ id: MessageID) {
-        for index in 0..<16 {
-            if index == 4 || index == 6 || index == 8 || index == 10 { bytes.append(UInt8(ascii: "-")) }
-            let word = index < 8 ? id.high : id.low
-            writeHex(UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * (index % 8))))
+        write(count: 36) { text in
+            var place = 0
+            for index in 0..<32 {
+                if index == 8 || index == 12 || index == 16 || index == 20 {
+                    text[place] = UInt8(ascii: "-")
+                    place += 1
+                }
+                let word = index < 16 ? id.high : id.low
+                text[place] = Self.hexDigit(UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16))) & 15)
+                place += 1
+            }
         }
     }
 }

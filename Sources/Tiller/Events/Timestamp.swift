@@ -12,32 +12,37 @@ extension JSONWriter {
     /// - Parameter milliseconds: Since 1970; clamped to `timestampRange`.
     mutating func writeTimestamp(_ milliseconds: Int64) {
         let milliseconds = min(max(milliseconds, Self.timestampRange.lowerBound), Self.timestampRange.upperBound)
-        let (day, time) = milliseconds.flooredDivision(by: 86_400_000)
-        let (era, dayOfEra) = (day + 719_468).flooredDivision(by: 146_097)
+        let (dayOf1970, time) = milliseconds.flooredDivision(by: 86_400_000)
+        let (era, dayOfEra) = (dayOf1970 + 719_468).flooredDivision(by: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
         let monthFromMarch = (5 * dayOfYear + 2) / 153
         let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
         let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-        bytes.append(UInt8(ascii: "\""))
-        writePadded(year, digits: 4, then: "-")
-        writePadded(month, digits: 2, then: "-")
-        writePadded(dayOfYear - (153 * monthFromMarch + 2) / 5 + 1, digits: 2, then: "T")
-        writePadded(time / 3_600_000, digits: 2, then: ":")
-        writePadded(time / 60_000 % 60, digits: 2, then: ":")
-        writePadded(time / 1_000 % 60, digits: 2, then: ".")
-        writePadded(time % 1_000, digits: 3, then: "Z")
-        bytes.append(UInt8(ascii: "\""))
-    }
-
-    private mutating func writePadded(_ value: Int64, digits: Int, then separator: Unicode.Scalar) {
-        var divisor: Int64 = 1
-        for _ in 1..<digits { divisor *= 10 }
-        while divisor > 0 {
-            bytes.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
-            divisor /= 10
+        let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
+        write(count: 26) { text in
+            text[0] = UInt8(ascii: "\"")
+            text.put(year, in: 1...4, then: "-")
+            text.put(month, in: 6...7, then: "-")
+            text.put(day, in: 9...10, then: "T")
+            text.put(time / 3_600_000, in: 12...13, then: ":")
+            text.put(time / 60_000 % 60, in: 15...16, then: ":")
+            text.put(time / 1_000 % 60, in: 18...19, then: ".")
+            text.put(time % 1_000, in: 21...23, then: "Z")
+            text[25] = UInt8(ascii: "\"")
         }
-        bytes.append(UInt8(ascii: separator))
+    }
+}
+
+extension UnsafeMutableBufferPointer<UInt8> {
+    /// A number's last digits, and what follows them.
+    fileprivate func put(_ value: Int64, in places: ClosedRange<Int>, then separator: Unicode.Scalar) {
+        var rest = UInt64(value)
+        for place in places.reversed() {
+            self[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        self[places.upperBound + 1] = UInt8(ascii: separator)
     }
 }
 

@@ -15,8 +15,9 @@ enum CRC32C {
         return tables
     }()
 
-    static func checksum(of bytes: UnsafeRawBufferPointer) -> UInt32 {
-        var checksum = ~UInt32(0)
+    /// - Parameter before: The checksum of what comes before.
+    static func checksum(of bytes: UnsafeRawBufferPointer, after before: UInt32 = 0) -> UInt32 {
+        var checksum = ~before
         tables.withUnsafeBufferPointer { tables in
             var offset = 0
             while offset + 8 <= bytes.count {
@@ -38,5 +39,7 @@ enum CRC32C {
 
     static func checksum(of bytes: ArraySlice<UInt8>) -> UInt32 { bytes.withUnsafeBytes { checksum(of: $0) } }
 
-    static func checksum(of bytes: [UInt8]) -> UInt32 { checksum(of: bytes[...]) }
+    static func checksum(of bytes: [UInt8], after before: UInt32 = 0) -> UInt32 {
+        bytes.withUnsafeBytes { checksum(of: $0, after: before) }
+    }
 }

@@ -47,6 +47,9 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
     /// Before.
     public let stage = Stage.before
 
+    /// False: it makes events, and looks at none.
+    public let capturesEvents = false
+
     private let application: ApplicationInfo
     private let sendsEvents: Bool
     private let knownInstallation: ApplicationInfo?

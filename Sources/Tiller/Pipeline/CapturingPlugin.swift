@@ -31,6 +31,10 @@ public protocol CapturingPlugin: Plugin {
     /// seal, a removal stays.
     var contextKeys: [String] { get }
 
+    /// Whether `commands(before:state:)` and `capture` have anything to do; where not, they cost nothing per event. Always the
+    /// same.
+    var capturesEvents: Bool { get }
+
     /// Makes the state, once when the plugin is added, and again when stored state that was unreadable can be read.
     ///
     /// - Parameters:
@@ -86,6 +90,8 @@ extension CapturingPlugin {
     public var storageKey: String { String(describing: Self.self) }
     /// None.
     public var contextKeys: [String] { [] }
+    /// True.
+    public var capturesEvents: Bool { true }
     /// None.
     public func commands(before event: borrowing Event, state: State) -> [any Command] { [] }
     /// Ignores it.
@@ -107,6 +113,7 @@ protocol CaptureSlot: Sendable {
     var id: Int { get }
     var key: String { get }
     var contextKeys: [String] { get }
+    var capturesEvents: Bool { get }
     /// False from a removal to the next adding.
     var isCapturing: Bool { get }
     /// The stored state was unreadable so far.
@@ -114,7 +121,8 @@ protocol CaptureSlot: Sendable {
     var plugin: (any Plugin)? { get }
     var seals: Bool { get }
     mutating func restore(_ stored: Stored, in section: inout Section)
-    func commands(before event: borrowing Event) -> [any Command]
+    /// Changes nothing: a value in an existential is copied for a method that can't change it.
+    mutating func commands(before event: borrowing Event) -> [any Command]
     mutating func apply(_ command: any Command, in section: inout Section)
     mutating func capture(_ event: inout Event, in section: inout Section)
     mutating func seal(_ event: inout Event, in section: inout Section)
@@ -129,6 +137,7 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
     let id: Int
     let key: String
     let contextKeys: [String]
+    let capturesEvents: Bool
     private(set) var isCapturing = true
     private(set) var isUnread: Bool
     private var typed: P?
@@ -138,6 +147,7 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
         self.id = id
         key = plugin.storageKey
         contextKeys = plugin.contextKeys
+        capturesEvents = plugin.capturesEvents
         typed = plugin
         isUnread = stored.isUnreadable
         section.begin(slot: id, isUnread: isUnread)
@@ -166,7 +176,7 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
         state = typed.restore(stored, present: state, in: &section)
     }
 
-    func commands(before event: borrowing Event) -> [any Command] {
+    mutating func commands(before event: borrowing Event) -> [any Command] {
         guard isCapturing, let typed else { return [] }
         return typed.commands(before: event, state: state)
     }
@@ -183,13 +193,13 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
         section.begin(slot: id, isUnread: isUnread)
         typed.capture(&event, state: &state, in: &section)
         isUnread = section.isUnread
-        if let fact = section.fact { event.captured[id] = fact }
+        if let fact = section.fact { event.fields.fixed.captured[id] = fact }
     }
 
     mutating func seal(_ event: inout Event, in section: inout Section) {
         guard let typed else { return }
         section.begin(slot: id, isUnread: isUnread)
-        section.fact = event.captured[id]
+        section.fact = event.fields.fixed.captured[id]
         typed.seal(&event, state: &state, in: &section)
     }
 

@@ -10,6 +10,8 @@ struct Core: Sendable {
 
     private(set) var members: [Member] = []
     private(set) var slots: [any CaptureSlot] = []
+    /// Those of the slots whose plugins want to see events.
+    private var capturing: [Int] = []
     private(set) var road = Road()
     private(set) var isShutDown = false
     private(set) var account = Account()
@@ -22,11 +24,14 @@ struct Core: Sendable {
     /// What this instance has saved, by key: a plugin that comes back must not find what the store held before.
     private var saved: [String: JSONObject] = [:]
     private let time: any TimeSource
+    /// The clocks are read at each call: without an object between where that can be.
+    private let isSystemTime: Bool
     private let bootIdentity: String?
     private var ownsStore: Bool
 
     init(configuration: Configuration, ownsStore: Bool) {
         time = configuration.time
+        isSystemTime = time is SystemTime
         bootIdentity = configuration.time.bootIdentity
         identifiers = configuration.identifiers
         memory = MemoryUse(limits: configuration.limits)
@@ -55,17 +60,12 @@ extension Core {
         var section = makeSection()
         for command in commands { dispatch(command, in: &section) }
         if !hasRoom, !mustTakeEffect { return refuse(section) }
-        event.captured = Event.Captured()
-        event.moment = section.moment
-        event.messageId = section.identifiers.next()
-        event.dropBlankIds()
-        for index in slots.indices {
+        event.fields.begin(at: section.moment, section.identifiers.next())
+        for index in capturing {
             for command in slots[index].commands(before: event) { dispatch(command, in: &section) }
         }
-        for index in slots.indices { slots[index].capture(&event, in: &section) }
-        event.settleTraits()
-        event.captured.context = event.context
-        event.captured.anonymousId = event.anonymousId
+        for index in capturing { slots[index].capture(&event, in: &section) }
+        event.fields.settle()
         guard hasRoom else { return refuse(section) }
         memory.take(event.cost)
         return close(section, with: .event(event))
@@ -140,8 +140,11 @@ extension Core {
 
     /// What a getter sees: this moment, in no one's section.
     func view() -> Section {
+        let now =
+            isSystemTime
+            ? SystemTime.now : (wall: time.wallMilliseconds, continuous: time.continuous.wholeNanoseconds)
         let moment = Moment(
-            wallMilliseconds: time.wallMilliseconds, continuous: time.continuous, sequence: sequence)
+            wallMilliseconds: now.wall, continuousNanoseconds: now.continuous, sequence: sequence)
         return Section(
             moment: moment, isInForeground: isInForeground, bootIdentity: bootIdentity, ownsStore: ownsStore,
             identifiers: identifiers)
@@ -331,6 +334,7 @@ extension Core {
             slots[index] = slot
         } else {
             slots.append(Slot(plugin, id: id, stored: stored, in: &section))
+            if plugin.capturesEvents { capturing.append(slots.count - 1) }
         }
         return close(section, with: .add(plugin))
     }
@@ -364,6 +368,7 @@ extension Core {
         defer {
             members = []
             slots = []
+            capturing = []
             saved = [:]
         }
         return (members, slots)
@@ -410,18 +415,33 @@ extension Plugin {
     }
 }
 
-extension Event {
+extension Event.Fields {
+    /// What the moment of the call decides.
+    fileprivate mutating func begin(at moment: Moment, _ id: MessageID) {
+        fixed.captured = Event.Captured()
+        fixed.moment = moment
+        fixed.messageId = id
+        dropBlankIds()
+    }
+
     /// An id of nothing but blanks is none to the gateway; capturing plugins need not ask.
-    mutating func dropBlankIds() {
-        userId = userId.nonBlank
-        anonymousId = anonymousId.nonBlank
-        previousId = previousId.nonBlank
+    private mutating func dropBlankIds() {
+        if userId != nil { userId = userId.nonBlank }
+        if anonymousId != nil { anonymousId = anonymousId.nonBlank }
+        if previousId != nil { previousId = previousId.nonBlank }
+    }
+
+    /// Capturing plugins are through with it.
+    fileprivate mutating func settle() {
+        if fixed.kind == .identify { settleTraits() }
+        fixed.captured.context = context
+        fixed.captured.anonymousId = anonymousId
     }
 
     /// The wire has a user's traits in the context, those of identify too. Traits in a caller's
     /// custom context replace them, as in RudderStack's SDK.
-    mutating func settleTraits() {
-        guard kind == .identify, !traits.isEmpty else { return }
+    private mutating func settleTraits() {
+        guard !traits.isEmpty else { return }
         if context["traits"] == nil { context["traits"] = .object(traits) }
         traits = JSONObject()
     }

@@ -89,10 +89,8 @@ public final class OwnPlugins: Sendable {
     /// - Parameter contextKeys: What these plugins change or add there is undone; a removal stays.
     func process(_ sealed: Event, keeping contextKeys: [String], in analytics: Analytics) -> Event? {
         var event = sealed
-        for plugin in ordered {
-            guard let next = event.processed(by: plugin, in: analytics) else { return nil }
-            event = next
-        }
+        let fixed = sealed.fields.fixed
+        for plugin in ordered where !event.pass(plugin, keeping: fixed, in: analytics) { return nil }
         event.undoChanges(under: contextKeys, since: sealed.context)
         return event
     }
@@ -105,13 +103,17 @@ public final class OwnPlugins: Sendable {
 }
 
 extension Event {
-    /// What a plugin makes of the event; what the call fixed stays as it was, whatever event the plugin returns.
-    func processed(by plugin: any Plugin, in analytics: Analytics) -> Event? {
-        guard var next = plugin.process(self, in: analytics) else { return nil }
-        if next.messageId != messageId || next.sequence != sequence || next.kind != kind {
-            next.adopt(fixedPartsOf: self)
+    /// Becomes what a plugin makes of it.
+    ///
+    /// - Parameter fixed: What the call fixed, which stays as it was, whatever event the plugin puts in its place.
+    /// - Returns: Whether it goes on; otherwise it is as it was before.
+    mutating func pass(_ plugin: any Plugin, keeping fixed: Fixed, in analytics: Analytics) -> Bool {
+        guard plugin.process(inPlace: &self, in: analytics) else {
+            restore(fixed)
+            return false
         }
-        return next
+        restore(fixed)
+        return true
     }
 
     /// Context keys that belong to one plugin are as they were; a removal stays.

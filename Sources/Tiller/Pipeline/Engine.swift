@@ -161,9 +161,11 @@ extension Engine {
 
     private func serve() {
         while true {
-            let chunks = core.withLock { $0.takeRoad() }
+            var chunks = core.withLock { $0.takeRoad() }
             if chunks.isEmpty { return }
-            for chunk in chunks { pipeline.run(chunk, in: self) }
+            chunks.reverse()
+            // Handed over one by one: what nobody else holds is taken apart without a copy.
+            while let chunk = chunks.popLast() { pipeline.run(chunk, in: self) }
         }
     }
 }

@@ -71,35 +71,41 @@ final class Pipeline: Sendable {
     }
 
     /// Runs a chunk of the road, in order.
-    func run(_ items: [RoadItem], in engine: Engine) {
+    func run(_ items: consuming [RoadItem], in engine: Engine) {
         var chunk = Chunk()
         let analytics = engine.makeHandle()
-        var contextKeys = engine.contextKeys
-        for item in items {
+        var way = way(in: engine)
+        for index in items.indices {
+            // Taken out: who changes an event that somebody else has copies it.
+            var item = RoadItem(load: .none, changes: [])
+            swap(&item, &items[index])
             if case .erase = item.load {
                 handOn(&chunk, engine)
                 erase(leaving: item.changes, engine)
                 continue
             }
-            chunk.changes.merge(item.changes)
+            if !item.changes.isEmpty { chunk.changes.merge(item.changes) }
             switch item.load {
             case .none, .erase: break
-            case .event(let event): pass(event, into: &chunk, keeping: contextKeys, in: analytics)
+            case .event(let event):
+                item.load = .none
+                pass(event, along: way, into: &chunk, in: analytics)
             case .reset(let options):
-                for plugin in orderedPlugins { plugin.reset(options) }
+                for plugin in way.plugins { plugin.reset(options) }
                 chunk.closeChanges()
                 chunk.items.append(.reset(options))
             case .flush:
-                for plugin in orderedPlugins { plugin.flush() }
+                for plugin in way.plugins { plugin.flush() }
                 chunk.closeChanges()
                 chunk.items.append(.flush)
             case .add(let plugin):
                 handOn(&chunk, engine)
                 add(plugin, in: engine)
-                contextKeys = engine.contextKeys
+                way = self.way(in: engine)
             case .remove(let plugin):
                 handOn(&chunk, engine)
                 remove(plugin, in: engine)
+                way = self.way(in: engine)
             case .barrier(let throughDestinations, let action):
                 handOn(&chunk, engine)
                 if throughDestinations { passBarrier(action) } else { action() }
@@ -120,41 +126,50 @@ extension Pipeline {
         stages.withLock { ($0[.before] ?? []) + ($0[.enrichment] ?? []) }
     }
 
+    /// What an event meets until a plugin comes or goes.
+    private struct Way {
+        let plugins: [any Plugin]
+        let dataPlane: (any DataPlaneDestination)?
+        /// What other plugins than their owner did to these keys of the context is undone; a removal stays.
+        let contextKeys: [String]
+    }
+
+    private func way(in engine: Engine) -> Way {
+        Way(
+            plugins: orderedPlugins, dataPlane: dataPlane.withLock { $0?.destination },
+            contextKeys: engine.contextKeys)
+    }
+
     /// Takes an event through the Before and Enrichment stages, and sees whether the data plane would have it.
-    ///
-    /// - Parameter contextKeys: What other plugins than their owner did to these is undone; a removal stays.
     private func pass(
-        _ event: Event, into chunk: inout Chunk, keeping contextKeys: [String], in analytics: Analytics
+        _ event: consuming Event, along way: Way, into chunk: inout Chunk, in analytics: Analytics
     ) {
         var event = event
-        for plugin in orderedPlugins {
-            guard let next = event.processed(by: plugin, in: analytics) else {
-                let name = String(describing: type(of: plugin))
-                diagnostics.log(.debug, "\(name) dropped an event of kind \(event.kind)")
-                chunk.release(event, as: .plugin(name))
-                return
-            }
-            event = next
+        let fixed = event.fields.fixed
+        for plugin in way.plugins where !event.pass(plugin, keeping: fixed, in: analytics) {
+            let name = String(describing: type(of: plugin))
+            diagnostics.log(.debug, "\(name) dropped an event of kind \(event.kind)")
+            chunk.release(event, as: .plugin(name))
+            return
         }
-        if event.undoChanges(under: contextKeys, since: event.captured.context) {
+        if event.undoChanges(under: way.contextKeys, since: fixed.captured.context) {
+            let keys = way.contextKeys.joined(separator: ", ")
             diagnostics.once(
-                "undone", .warn,
-                "A plugin changed context keys of another (\(contextKeys.joined(separator: ", "))); that was undone")
+                "undone", .warn, "A plugin changed context keys of another (\(keys)); that was undone")
         }
         guard restoreIdentity(of: &event) else {
             chunk.release(event, as: .invalid)
             return
         }
-        var survivor = Survivor(event: event, encoded: nil, changes: [])
-        if let dataPlane = dataPlane.withLock({ $0 }) {
-            guard let encoded = encode(event, for: dataPlane.destination) else {
+        var encoded: EncodedEvent?
+        if let dataPlane = way.dataPlane {
+            encoded = encode(event, for: dataPlane)
+            if encoded == nil {
                 chunk.release(event, as: .tooLarge)
                 return
             }
-            survivor.encoded = encoded
         }
-        survivor.changes = chunk.takeChanges()
-        chunk.items.append(.survivor(survivor))
+        chunk.items.append(.survivor(Survivor(event: event, encoded: encoded, changes: chunk.takeChanges())))
     }
 
     /// The event's bytes; `nil` if they are more than an event may have.
@@ -171,10 +186,11 @@ extension Pipeline {
 
     /// The gateway refuses a batch with an event without an id: what plugins blanked comes back.
     private func restoreIdentity(of event: inout Event) -> Bool {
-        event.userId = event.userId.nonBlank
-        event.anonymousId = event.anonymousId.nonBlank
+        // Written only where there is something to change: the event is shared.
+        if event.userId != nil, event.userId.nonBlank == nil { event.userId = nil }
+        if event.anonymousId != nil, event.anonymousId.nonBlank == nil { event.anonymousId = nil }
         if event.userId != nil || event.anonymousId != nil { return true }
-        guard let anonymousId = event.captured.anonymousId else {
+        guard let anonymousId = event.fields.fixed.captured.anonymousId else {
             diagnostics.loss(1, "without user id and anonymous id") {
                 "An event without user id and anonymous id was dropped; is IdentityPlugin left out?"
             }

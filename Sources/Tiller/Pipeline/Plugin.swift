@@ -56,6 +56,15 @@ public protocol Plugin: AnyObject, Sendable {
     /// - Returns: As `process(_:)`.
     func process(_ event: Event, in analytics: Analytics) -> Event?
 
+    /// As `process(_:in:)`, for a plugin that changes nearly every event: what it is given is changed where it is, while a
+    /// changed copy of an event copies all of it. The default calls `process(_:in:)`.
+    ///
+    /// - Parameters:
+    ///   - event: As the plugins before left it, and then as this one leaves it.
+    ///   - analytics: The instance.
+    /// - Returns: Whether the event goes on; false drops it, which is counted under the plugin's name.
+    func process(inPlace event: inout Event, in analytics: Analytics) -> Bool
+
     /// The user was reset: forget what belongs to the one before. Comes also when nothing was selected.
     ///
     /// - Parameter options: What was reset.
@@ -75,6 +84,12 @@ extension Plugin {
     public func process(_ event: Event) -> Event? { event }
     /// Calls `process(_:)`.
     public func process(_ event: Event, in analytics: Analytics) -> Event? { process(event) }
+    /// Calls `process(_:in:)`.
+    public func process(inPlace event: inout Event, in analytics: Analytics) -> Bool {
+        guard let next = process(event, in: analytics) else { return false }
+        event = next
+        return true
+    }
     /// Does nothing.
     public func reset(_ options: ResetOptions) {}
     /// Does nothing.

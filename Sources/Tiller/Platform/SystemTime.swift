@@ -34,13 +34,18 @@ public struct SystemTime: TimeSource {
     }
 
     /// `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC_RAW` on Apple: the clocks that go on while the machine sleeps.
-    public var continuous: Duration {
+    public var continuous: Duration { .nanoseconds(Self.continuousNanoseconds) }
+
+    /// Both clocks, without the arithmetic of `Duration`.
+    static var now: (wall: Int64, continuous: Int64) { (SystemTime().wallMilliseconds, continuousNanoseconds) }
+
+    private static var continuousNanoseconds: Int64 {
         #if canImport(Darwin)
-        let now = Self.read(CLOCK_MONOTONIC_RAW)
+        let now = read(CLOCK_MONOTONIC_RAW)
         #else
-        let now = Self.read(CLOCK_BOOTTIME)
+        let now = read(CLOCK_BOOTTIME)
         #endif
-        return .nanoseconds(Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec))
+        return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
     }
 
     /// The kernel's boot id on Linux, its boot session on Apple.

@@ -19,6 +19,9 @@ extension EventLog {
     /// So much of a log can be given up at once. A small bound has small segments.
     private var segmentBytes: Int { min(1 << 20, max(limits.storageBytes / 8, 1)) }
 
+    /// In bytes: as much as the events of a chunk have.
+    private static let largestBuffer = 1 << 19
+
     /// Checkpoints are written at the end of a segment; this many changes of state are the most that lie between two.
     private static let changesPerCheckpoint = 1_024
 
@@ -85,6 +88,11 @@ extension EventLog {
         }
         let appender = try writer.appender ?? beginSegment(&writer)
         var bytes: [UInt8] = []
+        swap(&bytes, &writer.buffer)
+        defer {
+            bytes.removeAll(keepingCapacity: bytes.capacity <= Self.largestBuffer)
+            swap(&bytes, &writer.buffer)
+        }
         var changes: [StateChange] = []
         var next = writer.next
         var count = 0

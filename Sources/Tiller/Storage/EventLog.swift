@@ -50,6 +50,8 @@ final class EventLog: EventStore {
         /// The run of the last records that were appended, and the number of the first event among them.
         var lastAppend: (run: Int, number: UInt64) = (0, 0)
         var isClosed = false
+        /// What is about to be written: kept, for memory that is given back and asked for again costs time.
+        var buffer: [UInt8] = []
     }
 
     /// What is read and acknowledged.

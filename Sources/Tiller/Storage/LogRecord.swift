@@ -20,20 +20,25 @@ struct LogRecordHeader: Sendable, Equatable {
     var payloadLength: Int { eventLength + stateLength }
 
     func write(to bytes: inout [UInt8]) {
-        let start = bytes.count
-        bytes.append(Self.marker)
-        bytes.append(Self.kind)
-        bytes.appendLittleEndian(UInt16(0))
-        bytes.appendLittleEndian(UInt32(eventLength))
-        bytes.appendLittleEndian(UInt32(stateLength))
-        bytes.appendLittleEndian(UInt32(anonymousId.lowerBound))
-        bytes.appendLittleEndian(UInt32(anonymousId.count))
-        bytes.appendLittleEndian(payloadChecksum)
-        bytes.appendLittleEndian(number)
-        bytes.appendLittleEndian(wallMilliseconds)
-        bytes.appendLittleEndian(continuousNanoseconds)
-        bytes.appendLittleEndian(boot)
-        bytes.appendLittleEndian(CRC32C.checksum(of: bytes[start...]))
+        withUnsafeTemporaryAllocation(byteCount: Self.size, alignment: 8) { head in
+            func put(_ value: some FixedWidthInteger, at offset: Int) {
+                head.storeBytes(of: value.littleEndian, toByteOffset: offset, as: type(of: value))
+            }
+            put(Self.marker, at: 0)
+            put(Self.kind, at: 1)
+            put(UInt16(0), at: 2)
+            put(UInt32(eventLength), at: 4)
+            put(UInt32(stateLength), at: 8)
+            put(UInt32(anonymousId.lowerBound), at: 12)
+            put(UInt32(anonymousId.count), at: 16)
+            put(payloadChecksum, at: 20)
+            put(number, at: 24)
+            put(wallMilliseconds, at: 32)
+            put(continuousNanoseconds, at: 40)
+            put(boot, at: 48)
+            put(CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: head[..<(Self.size - 4)])), at: Self.size - 4)
+            bytes.append(contentsOf: UnsafeRawBufferPointer(head))
+        }
     }
 
     init() {}
@@ -72,35 +77,37 @@ extension [UInt8] {
     ///   - number: The event's, or without an event that of the next one.
     ///   - boot: The hash of the boot's identity.
     mutating func append(_ record: StoreRecord, number: UInt64, boot: UInt64) {
-        var state = JSONWriter()
-        if !record.changes.isEmpty {
-            var object = JSONObject()
-            for change in record.changes {
-                var changes = object[change.key]?.object ?? JSONObject()
-                changes.merge(change.changes)
-                object[change.key] = .object(changes)
-            }
-            state.write(object)
-        }
+        let state = record.changes.isEmpty ? [] : record.changes.encoded
         var header = LogRecordHeader()
         let event = record.event?.bytes ?? []
         header.eventLength = event.count
-        header.stateLength = state.bytes.count
+        header.stateLength = state.count
         header.anonymousId = record.event?.anonymousId ?? 0..<0
         header.number = number
         if let moment = record.event?.moment {
             header.wallMilliseconds = moment.wallMilliseconds
-            header.continuousNanoseconds = moment.continuous.wholeNanoseconds
+            header.continuousNanoseconds = moment.continuousNanoseconds
         }
         header.boot = boot
-        let payload = event + state.bytes
-        header.payloadChecksum = CRC32C.checksum(of: payload)
+        header.payloadChecksum = CRC32C.checksum(of: state, after: CRC32C.checksum(of: event))
         header.write(to: &self)
-        append(contentsOf: payload)
+        append(contentsOf: event)
+        append(contentsOf: state)
     }
+}
 
-    fileprivate mutating func appendLittleEndian(_ value: some FixedWidthInteger) {
-        Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
+extension [StateChange] {
+    /// As they stand in a record.
+    fileprivate var encoded: [UInt8] {
+        var object = JSONObject()
+        for change in self {
+            var changes = object[change.key]?.object ?? JSONObject()
+            changes.merge(change.changes)
+            object[change.key] = .object(changes)
+        }
+        var writer = JSONWriter()
+        writer.write(object)
+        return writer.bytes
     }
 }
 

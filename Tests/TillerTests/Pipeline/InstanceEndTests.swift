@@ -69,6 +69,7 @@ import Glibc
             let analytics = Analytics(
                 configuration: .test(
                     storage: .folder(TestFolder(name: "exit-after-shutdown").url), transport: StubTransport(.hold)))
+            ProcessExit.bound.withLock { $0 = .seconds(60) }
             for number in 0..<100 { analytics.track(name: "\(number)") }
             analytics.flush()
             analytics.shutdown()

@@ -1,0 +1,104 @@
+import Foundation
+import Tiller
+
+/// How long `track` takes, and so for how long it keeps the thread that calls it.
+///
+/// The properties are made in the call, as an app does. Reading the clock is in the times, and in their floors.
+extension Workload {
+    static let caller = Workload(
+        name: "caller",
+        measure: { scale in
+            try await Figure.medians(ofRuns: scale.runs(5)) {
+                var figures: [Figure] = []
+                for threads in [1, 4] {
+                    let floor = await CallerRun.floor(threads: threads, calls: scale.count(100_000))
+                    for isTyped in [true, false] {
+                        let run = try await CallerRun(threads: threads, calls: scale.count(100_000), isTyped: isTyped)
+                        let label =
+                            "\(threads) thread\(threads == 1 ? "" : "s"), \(isTyped ? "typed" : "[String: Any]")"
+                        figures += run.figures(label, floor: floor)
+                    }
+                }
+                return figures + [try await storedForm()]
+            }
+        },
+        // For valgrind: so many calls, and nothing else.
+        roles: [
+            "calls": { arguments in
+                let bench = try Bench()
+                let count = Int(arguments[1]) ?? 0
+                await bench.record(0..<count, arguments[0] == "typed" ? bench.track : bench.trackUntyped)
+                try await bench.end(expecting: count)
+            }
+        ])
+
+    /// What one event takes on the disk.
+    private static func storedForm() async throws -> Figure {
+        let bench = try Bench()
+        let count = 10_000
+        await bench.record(0..<count, bench.track)
+        let bytes = Double(try await bench.end(expecting: count)) / Double(count)
+        return Figure("caller", "stored, the record's head included", bytes, "bytes/event")
+    }
+}
+
+/// Many calls in bursts, each from all threads at once.
+private struct CallerRun {
+    /// So few that none is refused for want of room: that would be a quick one.
+    private static let burst = 4_000
+
+    private var calls: [Duration] = []
+    private var time = Duration.zero
+
+    init(threads: Int, calls count: Int, isTyped: Bool) async throws {
+        let bench = try Bench()
+        for first in stride(from: 0, to: count, by: Self.burst) {
+            if isTyped {
+                await add(threads, first) { bench.track($0) }
+            } else {
+                await add(threads, first) { bench.trackUntyped($0) }
+            }
+            // The pipeline catches up.
+            await bench.analytics.stored()
+        }
+        try await bench.end(expecting: calls.count)
+    }
+
+    private init() {}
+
+    static func floor(threads: Int, calls count: Int) async -> CallerRun {
+        var run = CallerRun()
+        let lock = NSLock()
+        for first in stride(from: 0, to: count, by: burst) {
+            await run.add(threads, first) { _ in Floors.lockAndClock(lock) }
+        }
+        return run
+    }
+
+    /// Adds a burst.
+    private mutating func add(_ threads: Int, _ first: Int, _ call: @escaping @Sendable (Int) -> Void) async {
+        let share = Self.burst / threads
+        let bursts = await onThreads(threads) { thread in
+            let start = ContinuousClock.now
+            var calls: [Duration] = []
+            calls.reserveCapacity(share)
+            for number in 0..<share {
+                calls.append(duration { call(first + thread * share + number) })
+            }
+            return (calls, start, ContinuousClock.now)
+        }
+        for (calls, _, _) in bursts { self.calls += calls }
+        guard let start = bursts.map(\.1).min(), let end = bursts.map(\.2).max() else { return }
+        time += start.duration(to: end)
+    }
+
+    private var perSecond: Double { Double(calls.count) / time.seconds }
+
+    func figures(_ label: String, floor: CallerRun) -> [Figure] {
+        let percents = [50, 99, 100]
+        let values = zip(calls.percentiles(percents), floor.calls.percentiles(percents))
+        return zip(["p50", "p99", "max"], values).map { name, values in
+            Figure("caller", "\(label), \(name)", values.0, "us", floor: values.1)
+        } + [Figure("caller", "\(label), calls", perSecond, "calls/s", floor: floor.perSecond)]
+    }
+}
