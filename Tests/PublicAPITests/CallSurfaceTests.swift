@@ -243,7 +243,8 @@ struct CallSurfaceTests {
         #expect(await analytics.flushed() == .nothingWaiting)
         analytics.track(name: "A")
         #expect(await analytics.stored() == .inMemory)
-        #expect(await analytics.flushed() == .delivered)
+        // The first event is uploaded by itself, perhaps before this.
+        #expect([.delivered, .nothingWaiting].contains(await analytics.flushed()))
         analytics.track(name: "B")
         #expect(await analytics.shutdownAndWait(timeout: .seconds(5)) == 0)
         #expect(transport.events.map { $0["event"] } == ["A", "B"])

@@ -40,6 +40,9 @@ public final class ContextPlugin: CapturingPlugin {
     /// Enrichment.
     public let stage = Stage.enrichment
 
+    /// The type's name, as a text: to ask the runtime for it takes a millisecond at a process's start.
+    public let storageKey = "ContextPlugin"
+
     private let application: ApplicationInfo
     private let collectsDeviceId: Bool
     private let needsInstallationId: Bool

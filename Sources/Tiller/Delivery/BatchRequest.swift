@@ -29,7 +29,7 @@ struct BatchEndpoint: Sendable {
         /// The hash of the present boot's identity; 0: unknown.
         let boot: UInt64
         let wallMilliseconds: Int64
-        let continuous: Duration
+        let continuousNanoseconds: Int64
         let timeout: Duration
         /// Of earlier attempts; empty for the first.
         var retryHeaders: [String: String] = [:]
@@ -78,7 +78,7 @@ extension BatchEndpoint.Circumstances {
         let isSameBoot = isOwnRun || boot != 0 && event.boot == boot
         let age =
             isSameBoot
-            ? (continuous - event.continuous).wholeMilliseconds
+            ? continuousNanoseconds.subtractingClamped(event.continuousNanoseconds) / 1_000_000
             : wallMilliseconds.addingClamped(event.wallMilliseconds == .min ? .max : -event.wallMilliseconds)
         return max(0, age)
     }

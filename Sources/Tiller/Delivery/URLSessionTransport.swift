@@ -17,11 +17,20 @@ public struct URLSessionTransport: Transport {
     }()
     private static let answers = AnswerCollector()
 
+    /// How long the last answer took.
+    private let pace = Locked(Duration.seconds(1))
+    /// An answer that is so near leaves little to wait for.
+    private static let nearness = Duration.milliseconds(5)
+
     /// The transport.
     public init() {}
 
-    /// 60 000 on Linux, where the system's client keeps a core busy while it waits for the answer to a larger body.
-    public var preferredBodyBytes: Int? { SystemNetworking.preferredBodyBytes }
+    /// 60 000 on Linux, where the system's client keeps a core busy while it waits for the answer to a larger body; `nil` as
+    /// long as answers come within 5 ms.
+    public var preferredBodyBytes: Int? {
+        guard let bytes = SystemNetworking.preferredBodyBytes, pace.withLock({ $0 }) > Self.nearness else { return nil }
+        return bytes
+    }
 
     /// Why there was no answer. The system's own errors name the whole URL, which is not for a log.
     public struct NoAnswer: Error, Hashable, CustomStringConvertible {
@@ -75,7 +84,11 @@ public struct URLSessionTransport: Transport {
         urlRequest.httpMethod = "POST"
         urlRequest.timeoutInterval = Double(request.timeout.wholeMilliseconds) / 1_000
         for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
+        let start = ContinuousClock.now
+        var duration = Duration.seconds(1)  // if there is no answer
+        defer { pace.withLock { [duration] in $0 = duration } }
         let (data, response) = try await upload(Data(request.body), urlRequest)
+        duration = start.duration(to: .now)
         guard let answer = response as? HTTPURLResponse else { throw NoAnswer(description: "it was not HTTP") }
         let headers = answer.allHeaderFields.compactMap { name, value in
             (name as? String).map { ($0, "\(value)") }

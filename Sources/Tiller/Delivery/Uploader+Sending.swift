@@ -129,7 +129,8 @@ extension Uploader {
         let (target, held, rules) = state.withLock { ($0.target, $0.held, $0.rules) }
         let count = min(target - store.counts.settled - held.count, rules.nextCount ?? .max)
         guard let endpoint, count > 0 else { return nil }
-        var bytes = state.withLock { $0.goodBatchBytes }
+        // What was good for a body of bounded size says nothing of one without a bound.
+        var bytes = transport.preferredBodyBytes == nil ? batchBytes : state.withLock { $0.goodBatchBytes }
         while true {
             let bounds = BatchBounds(bytes: bytes, count: count, isPerIdentity: isPerIdentity)
             guard let batch = try store.nextBatch(bounds, after: held.last?.batch) else { return nil }
@@ -155,7 +156,8 @@ extension Uploader {
         let now = time.continuous
         var circumstances = BatchEndpoint.Circumstances(
             installationId: environment.installationId, isPerIdentity: isPerIdentity, boot: boot,
-            wallMilliseconds: time.wallMilliseconds, continuous: now, timeout: Self.requestTimeout)
+            wallMilliseconds: time.wallMilliseconds, continuousNanoseconds: now.wholeNanoseconds,
+            timeout: Self.requestTimeout)
         // As RudderStack's SDKs say it; of use to who reads a server's log. With a new process they begin anew.
         if let failed = state.withLock({ $0.failed }), failed.place == batch.place {
             circumstances.retryHeaders = [

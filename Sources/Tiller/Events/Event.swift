@@ -250,6 +250,12 @@ public struct Moment: Sendable {
 }
 
 extension Int64 {
+    /// The difference, or the end of the range where it would not fit.
+    func subtractingClamped(_ other: Int64) -> Int64 {
+        let (difference, overflows) = subtractingReportingOverflow(other)
+        return overflows ? (other > 0 ? .min : .max) : difference
+    }
+
     /// The sum, or the end of the range where it would not fit.
     func addingClamped(_ other: Int64) -> Int64 {
         let (sum, overflows) = addingReportingOverflow(other)

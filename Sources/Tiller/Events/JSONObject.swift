@@ -239,24 +239,28 @@ extension [JSONObject.Pair] {
 extension String {
     /// One bit of 64, the same for equal texts; `nil` if there is anything but ASCII in it.
     fileprivate var asciiMark: UInt64? {
-        var text = self
-        return text.withUTF8 { utf8 -> UInt64? in
+        utf8.withContiguousStorageIfAvailable { utf8 -> UInt64? in
             let raw = UnsafeRawBufferPointer(utf8)
-            var mixed = UInt64(utf8.count)
+            let count = raw.count
+            var mixed = UInt64(truncatingIfNeeded: count)
             var all: UInt64 = 0
-            var index = 0
-            while index + 8 <= raw.count {
-                let word = raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            func take(_ word: UInt64) {
                 all |= word
                 mixed = (mixed ^ word) &* 0x9E37_79B9_7F4A_7C15
-                index += 8
             }
-            while index < raw.count {
-                all |= UInt64(raw[index])
-                mixed = (mixed ^ UInt64(raw[index])) &* 0x9E37_79B9_7F4A_7C15
-                index += 1
+            switch count {
+            case 8...:
+                // The last eight bytes whatever the length, some of them once more.
+                for index in stride(from: 0, to: count - 8, by: 8) {
+                    take(raw.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+                }
+                take(raw.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self))
+            case 4...:
+                take(UInt64(raw.loadUnaligned(fromByteOffset: 0, as: UInt32.self)))
+                take(UInt64(raw.loadUnaligned(fromByteOffset: count - 4, as: UInt32.self)))
+            default: for byte in raw { take(UInt64(byte)) }
             }
             return all & 0x8080_8080_8080_8080 == 0 ? 1 << (mixed >> 58) : nil
-        }
+        } ?? nil
     }
 }

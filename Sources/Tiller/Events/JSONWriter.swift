@@ -56,22 +56,24 @@ struct JSONWriter {
     }
 
     mutating func write(_ text: String) {
+        if text.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) != nil { return }
         var text = text
-        text.withUTF8 { utf8 in
-            let first = utf8.firstToEscape(from: 0)
-            // With its quotes in one step, where nothing is to be escaped.
-            guard let first else {
-                bytes.append(addingCapacity: utf8.count + 2) { span in
-                    span.append(UInt8(ascii: "\""))
-                    span.append(contentsOf: utf8)
-                    span.append(UInt8(ascii: "\""))
-                }
-                return
+        text.withUTF8 { write(utf8: $0) }
+    }
+
+    private mutating func write(utf8: UnsafeBufferPointer<UInt8>) {
+        guard let first = utf8.firstToEscape(from: 0) else {
+            // With its quotes in one step.
+            bytes.append(addingCapacity: utf8.count + 2) { span in
+                span.append(UInt8(ascii: "\""))
+                span.append(contentsOf: utf8)
+                span.append(UInt8(ascii: "\""))
             }
-            bytes.append(UInt8(ascii: "\""))
-            writeEscaped(utf8, first)
-            bytes.append(UInt8(ascii: "\""))
+            return
         }
+        bytes.append(UInt8(ascii: "\""))
+        writeEscaped(utf8, first)
+        bytes.append(UInt8(ascii: "\""))
     }
 
     /// - Parameter first: The first byte that must be escaped.

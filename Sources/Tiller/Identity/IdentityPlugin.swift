@@ -32,6 +32,9 @@ public final class IdentityPlugin: CapturingPlugin {
     /// Before.
     public let stage = Stage.before
 
+    /// The type's name, as a text: to ask the runtime for it takes a millisecond at a process's start.
+    public let storageKey = "IdentityPlugin"
+
     /// An identity that is read from the instance's store.
     public init() {}
 

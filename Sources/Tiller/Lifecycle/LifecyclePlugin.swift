@@ -47,6 +47,9 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
     /// Before.
     public let stage = Stage.before
 
+    /// The type's name, as a text: to ask the runtime for it takes a millisecond at a process's start.
+    public let storageKey = "LifecyclePlugin"
+
     /// False: it makes events, and looks at none.
     public let capturesEvents = false
 

@@ -5,13 +5,13 @@
 final class Engine: Sendable {
     let configuration: Configuration
     let diagnostics: Diagnostics
-    private let core: Locked<Core>
-    private let pipeline: Pipeline
-    private let executor: any WorkQueue
-    private let store: OverflowingStore
-    private let time: any TimeSource
+    let core: Locked<Core>
+    let pipeline: Pipeline
+    let executor: any WorkQueue
+    let store: OverflowingStore
+    let time: any TimeSource
     /// The newest wake-up of each capturing plugin, by slot.
-    private let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
+    let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
     /// The pipeline has come to its end.
     let closed = Milestone()
     /// Every destination beside the data plane has handled its last event and has been torn down.
@@ -20,11 +20,11 @@ final class Engine: Sendable {
     let finished = Milestone()
     private let weakHandle = Locked(WeakHandle())
     private let birth = ForkedChild.generation
-    private let exitToken = Locked<CancellationToken?>(nil)
+    let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
     /// Those who follow the status.
     let changes = ChangeHandlers()
-    private let suspension: Suspension
+    let suspension: Suspension
 
     private struct WeakHandle: Sendable { weak var analytics: Analytics? }
 
@@ -75,7 +75,7 @@ final class Engine: Sendable {
 extension Engine {
     /// The process is a forked child of the one in which this instance lives: its threads are not here, and its locks may
     /// be held by them.
-    private var isInert: Bool {
+    var isInert: Bool {
         guard birth != ForkedChild.generation else { return false }
         if ForkedChild.isFirstMention() {
             diagnostics.error("The process was forked: instances of its parent do nothing here; make new ones")
@@ -143,7 +143,7 @@ extension Engine {
     func didChange() { changes.callAll() }
 
     /// Does what a critical section asked for, outside of it.
-    private func finish(_ aftermath: consuming Core.Aftermath) {
+    func finish(_ aftermath: consuming Core.Aftermath) {
         if aftermath.startsPipeline { executor.async { self.serve() } }
         if aftermath.isIgnored {
             diagnostics.once("afterShutdown", .error, "The instance was shut down; calls are ignored")
@@ -266,77 +266,6 @@ extension Engine {
     }
 }
 
-// MARK: - Lifecycle
-
-extension Engine {
-    /// A change of the app's state and what the capturing plugins make of it: one step.
-    func apply(_ change: LifecycleEvent) {
-        if isInert { return }
-        switch change {
-        case .foreground:
-            suspension.end()
-            readAgain()
-            finishNotice(core.withLock { $0.change(toForeground: true, by: change) })
-        case .background:
-            let stay = suspension.beginStay()
-            finishNotice(core.withLock { $0.change(toForeground: false, by: change) })
-            waitUntilStored()
-            if let stay { tryToDeliver { stay.end() } }
-        case .terminate:
-            finishNotice(core.withLock { $0.perform(change) })
-            waitUntilStored()
-        }
-    }
-
-    /// A notice that comes after the shutdown is nobody's mistake.
-    private func finishNotice(_ aftermath: Core.Aftermath) {
-        if !aftermath.isIgnored { finish(aftermath) }
-    }
-
-    /// The system may end or freeze the process once a notice has been handled: what was recorded is stored before that,
-    /// unless a plugin holds it up for longer than the bound.
-    private func waitUntilStored() {
-        // On the pipeline's own executor it would wait for itself.
-        guard !executor.isCurrent else { return }
-        // What is late is stored late.
-        configuration.executors.wait(atMost: configuration.limits.noticeWait) { done in
-            whenPassed { [store] in
-                store.sync()
-                done()
-            }
-        }
-    }
-
-    /// Has what was recorded tried once at the data plane, and runs an action when that is over, however it ended.
-    func tryToDeliver(_ done: @escaping @Sendable () -> Void) {
-        let before = store.counts
-        finishNotice(core.withLock { $0.send(.flush) })
-        whenPassed { [self] in whenFlushed(after: before) { _ in done() } }
-    }
-
-    /// A store that could not be read (before the first unlock) is read again, off the lock, before a foreground is
-    /// applied.
-    private func readAgain() {
-        for (slot, key) in core.withLock({ $0.unreadKeys }) {
-            let stored = store.load(key)
-            finish(core.withLock { $0.restore(slot, from: stored) })
-        }
-    }
-}
-
-// MARK: - Ownership
-
-extension Engine {
-    /// The store is read off the lock, and its state taken over in one step.
-    private func didChangeOwnership(to isOwned: Bool) {
-        let keys = isOwned ? core.withLock { $0.keys } : []
-        let stored = keys.map { (slot: $0.slot, stored: store.load($0.key)) }
-        finish(core.withLock { $0.changeOwnership(to: isOwned, stored) })
-        // Two changes may be told at once, by two threads: the last word is the store's.
-        if store.isOwned != isOwned { didChangeOwnership(to: !isOwned) }
-    }
-}
-
 // MARK: - The pipeline's side
 
 extension Engine {
@@ -390,84 +319,5 @@ extension Engine {
     func countDrops(_ count: Int, by destination: String) {
         core.withLock { $0.countDrops(count, by: destination) }
         didChange()
-    }
-}
-
-// MARK: - The end
-
-extension Engine {
-    func shutDown() {
-        if isInert { return [closed, drained, finished].forEach { $0.reach() } }
-        let observation = hub.stop()
-        if configuration.lifecycleSource is ProcessLifecycleSource {
-            // Until then a signal waits for what is on its way, if only for a while.
-            finished.whenReached { observation?.cancel() }
-        } else {
-            observation?.cancel()
-        }
-        store.prepareToClose()  // before the pipeline can come to its end
-        let aftermath = core.withLock { $0.shutDown() }
-        if aftermath.isIgnored { return }  // a second call, or the release of an instance that was shut down
-        finish(aftermath)
-        let tokens = wakes.withLock { wakes in
-            defer { wakes = wakes.mapValues { ($0.request, nil) } }
-            return wakes.values.compactMap(\.token)
-        }
-        for token in tokens { token.cancel() }
-    }
-
-    /// The last thing the pipeline does.
-    func didClose() {
-        _ = core.withLock { $0.dismantle() }
-        closed.reach()
-    }
-
-    /// The last upload is over: what was kept in memory only is lost.
-    func finish() {
-        exitToken.withLock { $0.take() }?.cancel()
-        let rest = store.giveUp()
-        if rest.count > 0 {
-            diagnostics.error("\(rest.count) events could be neither stored nor delivered before the shutdown")
-            core.withLock { $0.release(count: rest.count, bytes: rest.bytes, as: .notStored) }
-        }
-        let waiting = store.counts.waiting
-        if waiting > 0, !store.isDurable {
-            diagnostics.error("\(waiting) events were not delivered before the shutdown")
-            core.withLock { $0.release(count: $0.account.inMemory, bytes: 0, as: .undelivered) }
-        }
-        store.close()
-        diagnostics.sayRest()
-        finished.reach()
-        didChange()
-    }
-
-    /// How many events the data plane has not got: those that wait, and those that were lost for that.
-    var undeliveredCount: Int {
-        let account = account
-        let lost = account.dropped[.undelivered, default: 0] + account.dropped[.notStored, default: 0]
-        let counts = store.counts
-        // In a store in memory, and before a full disk, they are in memory.
-        return account.inMemory + lost + counts.lost - counts.erased
-            + (store.isDurable ? counts.waiting - store.unwrittenCount : 0)
-    }
-
-    func writeAgain() { pipeline.writeAgain(self) }
-
-    /// Whether everything that has passed the pipeline is on the disk, but for what was delivered without it.
-    var isStored: Bool { store.hasStoredAll }
-
-    /// What the store has got rid of, and how, since it was opened.
-    var storeCounts: EventCounts { store.counts }
-
-    /// What became of a flush that has passed the pipeline.
-    ///
-    /// - Parameter before: The store's counts at the call.
-    func whenFlushed(after before: EventCounts, _ resume: @escaping @Sendable (FlushResult) -> Void) {
-        guard let uploads = pipeline.lastUploads else { return resume(.nothingWaiting) }
-        uploads.whenFlushed(settledBefore: before.settled) { [self] result in
-            let lost = store.counts.lost - before.lost
-            guard result == .delivered, lost > 0 else { return resume(result) }
-            resume(.stopped(reason: "\(lost) stored events were given up, damaged or erased; the others are delivered"))
-        }
     }
 }

@@ -133,28 +133,43 @@ package struct SystemFiles: FileSystem {
         return bytes
     }
 
+    package func names(in folder: String) throws -> [String] {
+        var names: [String] = []
+        try Self.visitEntries(of: folder) { name, _ in names.append(name) }
+        return names
+    }
+
     package func list(_ folder: String) throws -> [FileEntry] {
-        guard let directory = opendir(folder) else { throw Self.failure("open", folder) }
-        defer { closedir(directory) }
         var found: [FileEntry] = []
+        try Self.visitEntries(of: folder) { name, directory in
+            var status = stat()
+            guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+                if errno == ENOENT { return }  // it went meanwhile
+                throw Self.failure("stat", folder + "/" + name)
+            }
+            found.append(
+                FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG))
+        }
+        return found
+    }
+
+    /// - Parameter visit: Given each name, and the folder's descriptor.
+    private static func visitEntries(of folder: String, _ visit: (String, Int32) throws -> Void) throws {
+        guard let directory = opendir(folder) else { throw failure("open", folder) }
+        defer { closedir(directory) }
+        let descriptor = dirfd(directory)
         while true {
             errno = 0
             guard let entry = readdir(directory) else {
-                if errno != 0 { throw Self.failure("read", folder) }
-                return found
+                if errno != 0 { throw failure("read", folder) }
+                return
             }
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
                 name.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: name.pointee)) {
                     String(cString: $0)
                 }
             }
-            var status = stat()
-            guard lstat(folder + "/" + name, &status) == 0 else {
-                if errno == ENOENT { continue }  // it went meanwhile
-                throw Self.failure("stat", folder + "/" + name)
-            }
-            found.append(
-                FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG))
+            try visit(name, descriptor)
         }
     }
 

@@ -19,6 +19,9 @@ public final class SessionTrackingPlugin: CapturingPlugin {
     /// Before.
     public let stage = Stage.before
 
+    /// The type's name, as a text: to ask the runtime for it takes a millisecond at a process's start.
+    public let storageKey = "SessionTrackingPlugin"
+
     /// Written by this plugin alone.
     public let contextKeys = [ContextKey.id, ContextKey.start]
 

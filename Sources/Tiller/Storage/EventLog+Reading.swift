@@ -66,20 +66,19 @@ extension EventLog {
             let end = run.end(ofSegmentAt: offset)
             guard end > batch.end else { continue }
             if segment.first > batch.end { batch.extend(to: segment.first) }
-            let start = reader.cursor.flatMap { cursor in
-                (cursor.run, cursor.segment, cursor.number) == (run.number, segment.index, batch.end)
-                    ? cursor.offset : nil
+            let cursor = reader.cursor.take().flatMap { cursor in
+                (cursor.run, cursor.segment, cursor.number) == (run.number, segment.index, batch.end) ? cursor : nil
             }
-            let path = files.segment(segment, of: run.number)
-            let from = start ?? 0
-            guard let bytes = try disk.contents(of: path, from: from, count: max(0, segment.size - from)) else {
+            let from = cursor?.offset ?? 0
+            guard let bytes = try rest(of: segment, of: run.number, from: from, cursor?.ahead ?? []) else {
                 diagnostics.once("missing", .error, "A file of the store is gone, and the events in it with it")
                 batch.extend(to: end)
                 continue
             }
             if let stop = Self.take(from: bytes, end: end, into: &batch, within: bounds) {
                 reader.cursor = Cursor(
-                    run: run.number, segment: segment.index, number: batch.end, offset: from + stop)
+                    run: run.number, segment: segment.index, number: batch.end, offset: from + stop,
+                    ahead: run.isLive ? [] : bytes.dropFirst(stop))
                 return
             }
             let isLast = offset == run.segments.count - 1
@@ -94,9 +93,20 @@ extension EventLog {
         if !isCut { batch.extend(to: run.end) }
     }
 
+    /// What a segment has from an offset on; `nil` if its file is gone.
+    ///
+    /// - Parameter ahead: What was read of that before.
+    private func rest(
+        of segment: LogIndex.Segment, of run: Int, from offset: Int, _ ahead: ArraySlice<UInt8>
+    ) throws -> ArraySlice<UInt8>? {
+        if !ahead.isEmpty, offset + ahead.count >= segment.size { return ahead }
+        return try disk.contents(
+            of: files.segment(segment, of: run), from: offset, count: max(0, segment.size - offset))?[...]
+    }
+
     /// - Returns: Where the first record begins that the batch does not take; `nil` if it took all.
     private static func take(
-        from bytes: [UInt8], end: UInt64, into batch: inout StoredBatch, within bounds: BatchBounds
+        from bytes: ArraySlice<UInt8>, end: UInt64, into batch: inout StoredBatch, within bounds: BatchBounds
     ) -> Int? {
         bytes.withUnsafeBytes { buffer in
             var scanner = LogScanner()
@@ -106,7 +116,7 @@ extension EventLog {
                 let isTaken = batch.take(
                     UnsafeRawBufferPointer(rebasing: buffer[found.event]), anonymousId: header.anonymousId,
                     number: header.number, wallMilliseconds: header.wallMilliseconds,
-                    continuous: .nanoseconds(header.continuousNanoseconds), boot: header.boot, within: bounds)
+                    continuousNanoseconds: header.continuousNanoseconds, boot: header.boot, within: bounds)
                 if !isTaken { return found.payload.lowerBound - LogRecordHeader.size }
             }
             return nil

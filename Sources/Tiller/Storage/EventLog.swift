@@ -74,6 +74,8 @@ final class EventLog: EventStore {
         let segment: Int
         let number: UInt64
         let offset: Int
+        /// What was read behind it and not taken: small batches would read a segment again and again.
+        var ahead: ArraySlice<UInt8> = []
     }
 
     let disk: any FileSystem

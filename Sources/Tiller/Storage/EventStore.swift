@@ -148,7 +148,7 @@ package struct StoredBatch: Sendable {
         let bytes: Range<Int>
         let anonymousId: Range<Int>
         let wallMilliseconds: Int64
-        let continuous: Duration
+        let continuousNanoseconds: Int64
         /// The hash of the boot's identity; 0: unknown.
         let boot: UInt64
 
@@ -177,13 +177,13 @@ package struct StoredBatch: Sendable {
     /// Takes an event in, unless the batch is full.
     mutating func take(
         _ content: some Collection<UInt8>, anonymousId: Range<Int>, number: UInt64, wallMilliseconds: Int64,
-        continuous: Duration, boot: UInt64, within bounds: BatchBounds
+        continuousNanoseconds: Int64, boot: UInt64, within bounds: BatchBounds
     ) -> Bool {
         let offset = bytes.count
         let event = Event(
             number: number, bytes: offset..<offset + content.count,
             anonymousId: anonymousId.lowerBound + offset..<anonymousId.upperBound + offset,
-            wallMilliseconds: wallMilliseconds, continuous: continuous, boot: boot)
+            wallMilliseconds: wallMilliseconds, continuousNanoseconds: continuousNanoseconds, boot: boot)
         if let first = events.first {
             guard events.count < bounds.count, size + event.sizeInBatch <= bounds.bytes else { return false }
             if bounds.isPerIdentity {
@@ -208,7 +208,8 @@ package struct StoredBatch: Sendable {
         part.events = events.filter { numbers.contains($0.number) }.map { event in
             Event(
                 number: event.number &+ shift, bytes: 0..<0, anonymousId: 0..<0,
-                wallMilliseconds: event.wallMilliseconds, continuous: event.continuous, boot: event.boot)
+                wallMilliseconds: event.wallMilliseconds,
+                continuousNanoseconds: event.continuousNanoseconds, boot: event.boot)
         }
         return part
     }

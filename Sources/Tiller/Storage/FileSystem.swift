@@ -23,6 +23,9 @@ package protocol FileSystem: Sendable {
     /// Brings a file or a folder to the disk itself.
     func sync(_ path: String) throws
 
+    /// The names of what is in a folder.
+    func names(in folder: String) throws -> [String]
+
     /// What is in a folder.
     func list(_ folder: String) throws -> [FileEntry]
 
@@ -64,6 +67,8 @@ extension FileSystem {
         guard let lock = try lock(path) else { throw FileFailure.exists(path: path) }
         return lock
     }
+
+    package func names(in folder: String) throws -> [String] { try list(folder).map(\.name) }
 
     package func isLocked(_ path: String) throws -> Bool {
         guard let lock = try lock(path) else { return true }

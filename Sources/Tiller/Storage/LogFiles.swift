@@ -62,27 +62,63 @@ struct LogFiles: Sendable {
     }
 
     static func kind(of name: String) -> Kind {
-        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 2 else { return .other }
-        let numbers = parts[0].split(separator: "-", omittingEmptySubsequences: false)
-        // An `Int` may be written with a sign; ours are not.
-        guard numbers.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
-            let run = numbers.first.flatMap({ Int($0) }), run > 0, run < Int.max / 2
-        else { return .other }
-        switch parts[1] {
-        // A name that we would write otherwise is not ours, and its file would be looked for elsewhere.
-        case "ack" where name == acknowledgementName(run): return .acknowledgement(run: run)
-        case "lock" where name == runLockName(run): return .runLock(run: run)
-        case "newlock" where numbers.count == 1: return .newLock
-        case "log" where numbers.count == 3:
-            guard let index = Int(numbers[1]), let first = UInt64(numbers[2]), first < LogRecordHeader.numberLimit,
-                name == segmentName(index, of: run, first: first)
-            else { return .other }
-            return .segment(run: run, index: index, first: first)
-        case let ending where ending.hasPrefix("log") && Int(ending.dropFirst(3)) ?? 0 > 1:
-            return .newerSegment(run: run)
-        default: return .other
+        var name = name
+        return name.withUTF8 { kind(of: $0[...]) }
+    }
+
+    /// A folder may have thousands of files: no text is made here.
+    private static func kind(of name: Slice<UnsafeBufferPointer<UInt8>>) -> Kind {
+        guard let dot = name.firstIndex(of: UInt8(ascii: ".")) else { return .other }
+        let ending = name[(dot + 1)...]
+        let fields = name[..<dot].split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+            .map(Field.init)
+        guard fields.allSatisfy(\.isNumber), let run = fields[0].number, run > 0, run < Int.max / 2 else {
+            return .other
         }
+        // A name that we would write otherwise is not ours, and its file would be looked for elsewhere.
+        let isOurs = fields[0].isPadded(to: 8)
+        if fields.count == 1 {
+            if ending.elementsEqual("ack".utf8), isOurs { return .acknowledgement(run: run) }
+            if ending.elementsEqual("lock".utf8), isOurs { return .runLock(run: run) }
+            if ending.elementsEqual("newlock".utf8) { return .newLock }
+        }
+        guard ending.starts(with: "log".utf8) else { return .other }
+        if ending.count > 3 {
+            let version = Field(ending.dropFirst(3))
+            return version.isNumber && version.number ?? 0 > 1 ? .newerSegment(run: run) : .other
+        }
+        guard fields.count == 3, let index = fields[1].number, let first = fields[2].number.map({ UInt64($0) }),
+            first < LogRecordHeader.numberLimit, isOurs, fields[1].isPadded(to: 6), fields[2].isPadded(to: 12)
+        else { return .other }
+        return .segment(run: run, index: index, first: first)
+    }
+
+    /// A number in a name: digits only, for an `Int` may be written with a sign, and ours are not.
+    private struct Field {
+        private(set) var isNumber: Bool
+        /// `nil` if it is none, or too large.
+        private(set) var number: Int? = 0
+        private let count: Int
+        private let startsWithZero: Bool
+
+        init(_ digits: Slice<UnsafeBufferPointer<UInt8>>) {
+            count = digits.count
+            startsWithZero = digits.first == UInt8(ascii: "0")
+            isNumber = true
+            for digit in digits {
+                guard (0x30...0x39).contains(digit) else {
+                    isNumber = false
+                    number = nil
+                    return
+                }
+                let (tens, overflows) = (number ?? 0).multipliedReportingOverflow(by: 10)
+                let (sum, overflowsToo) = tens.addingReportingOverflow(Int(digit - 0x30))
+                number = number == nil || overflows || overflowsToo ? nil : sum
+            }
+            if count == 0 { number = nil }
+        }
+
+        func isPadded(to width: Int) -> Bool { count == width || count > width && !startsWithZero }
     }
 }
 

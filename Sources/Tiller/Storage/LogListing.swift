@@ -56,8 +56,16 @@ struct LogListing {
     }
 
     /// Those whose lock somebody has.
-    func runsThatLive() throws -> Set<Int> {
-        Set(try runs.keys.filter { try disk.isLocked(files.runLock(of: $0)) })
+    func runsThatLive() throws -> Set<Int> { try Self.live(Array(runs.keys), files, on: disk) }
+
+    /// The runs that any file names, and those of them whose lock somebody has, without a look at the files.
+    static func lives(_ files: LogFiles, on disk: any FileSystem) throws -> (all: Set<Int>, live: Set<Int>) {
+        let all = Set(try disk.names(in: files.folder).compactMap { LogFiles.kind(of: $0).run })
+        return (all, try live(Array(all), files, on: disk))
+    }
+
+    private static func live(_ runs: [Int], _ files: LogFiles, on disk: any FileSystem) throws -> Set<Int> {
+        Set(try runs.filter { try disk.isLocked(files.runLock(of: $0)) })
     }
 
     /// Those of processes that were killed before their lock had its name.

@@ -52,8 +52,7 @@ struct LogOpening {
 
     /// The runs whose files are there. The locks first: what a run has whose lock was free before is all that it will have.
     private mutating func list(_ isOwner: Bool) throws -> [LogIndex.Run] {
-        let before = try LogListing(files, on: disk)
-        let live = try isOwner ? before.runsThatLive() : []
+        let (known, live) = try isOwner ? LogListing.lives(files, on: disk) : ([], [])
         var listing = try LogListing(files, on: disk)
         if !live.isEmpty { try listing.measureAgain() }
         if !listing.newer.isEmpty {
@@ -71,7 +70,7 @@ struct LogOpening {
         if isOwner { try listing.removeNewLocks() }
         return runs.values.sorted { $0.number < $1.number }.map { run in
             var run = run
-            run.isLive = live.contains(run.number) || before.runs[run.number] == nil
+            run.isLive = live.contains(run.number) || isOwner && !known.contains(run.number)
             return run
         }
     }

@@ -86,7 +86,8 @@ final class MemoryEventStore: EventStore {
                 let content = event.content
                 let isTaken = batch.take(
                     content.bytes, anonymousId: content.anonymousId, number: event.number,
-                    wallMilliseconds: content.moment.wallMilliseconds, continuous: content.moment.continuous, boot: 0,
+                    wallMilliseconds: content.moment.wallMilliseconds,
+                    continuousNanoseconds: content.moment.continuousNanoseconds, boot: 0,
                     within: bounds)
                 if !isTaken { break }
             }

@@ -96,7 +96,8 @@ extension UnwrittenRecords {
             var grown = batch.take() ?? StoredBatch(run: Self.run, isOwnRun: true, start: next)
             let isTaken = grown.take(
                 event.bytes, anonymousId: event.anonymousId, number: next,
-                wallMilliseconds: event.moment.wallMilliseconds, continuous: event.moment.continuous, boot: 0,
+                wallMilliseconds: event.moment.wallMilliseconds,
+                continuousNanoseconds: event.moment.continuousNanoseconds, boot: 0,
                 within: bounds)
             batch = grown
             if !isTaken { break }

@@ -175,7 +175,7 @@ import TillerTesting
             }
             let isTaken = batch.take(
                 bytes, anonymousId: range, number: UInt64(number), wallMilliseconds: event.moment.wallMilliseconds,
-                continuous: event.moment.continuous, boot: 7,
+                continuousNanoseconds: event.moment.continuousNanoseconds, boot: 7,
                 within: BatchBounds(bytes: .max, count: .max, isPerIdentity: false))
             #expect(isTaken)
         }
@@ -183,7 +183,7 @@ import TillerTesting
             for: batch,
             BatchEndpoint.Circumstances(
                 installationId: "installation", isPerIdentity: true, boot: boot, wallMilliseconds: 20_000,
-                continuous: .seconds(10), timeout: .seconds(30)),
+                continuousNanoseconds: 10_000_000_000, timeout: .seconds(30)),
             compresses: compresses)
     }
 }

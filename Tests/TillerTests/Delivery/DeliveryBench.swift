@@ -152,6 +152,9 @@ extension FlushResult {
         if case .waiting(let until, let reason) = self { (until, reason) } else { nil }
     }
 
+    /// All is delivered; it may have been before the call, for a first event is uploaded by itself.
+    var leavesNothing: Bool { self == .delivered || self == .nothingWaiting }
+
     var isStopped: Bool { if case .stopped = self { true } else { false } }
 
     /// Why something waits.

@@ -24,7 +24,7 @@ import Musl
         store.refuses(true)
         analytics.track(name: "A")
         #expect(await analytics.stored() == .inMemory)
-        #expect(await analytics.flushed() == .delivered)
+        #expect(await analytics.flushed().leavesNothing)
         #expect(transport.events.names == ["A"])
         #expect(analytics.account.delivered == 1)
         // State waits yet, and is tried again.

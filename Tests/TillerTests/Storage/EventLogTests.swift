@@ -70,7 +70,7 @@ import TillerTesting
         let earlier = try #require(try log.nextBatch(.all))
         #expect(!earlier.isOwnRun)
         #expect(earlier.events.map(\.wallMilliseconds) == [-5, 7])
-        #expect(earlier.events.map(\.continuous) == [.milliseconds(-5), .milliseconds(7)])
+        #expect(earlier.events.map(\.continuousNanoseconds) == [-5_000_000, 7_000_000])
         #expect(earlier.events.map(\.boot) == [1, 1])
         #expect(
             earlier.events.map { Array(earlier.bytes[$0.bytes]) } == [
