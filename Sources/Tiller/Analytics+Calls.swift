@@ -252,7 +252,14 @@ public struct ScopedAnalytics: Sendable {
 extension Analytics {
     /// Records a call's event, and reports what its options could not represent.
     fileprivate func record(_ event: consuming Event, _ options: EventOptions?) {
-        if let options, !options.problems.isEmpty { report(options.problems) }
+        if let options {
+            if !options.problems.isEmpty { report(options.problems) }
+            if options.userId != nil || options.anonymousId != nil, !event.isScoped {
+                engine.diagnostics.once(
+                    "blank person", .warn,
+                    "A call named its person by a blank id: such an event is that of the instance's own user")
+            }
+        }
         engine.record(event)
     }
 

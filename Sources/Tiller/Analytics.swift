@@ -235,7 +235,8 @@ extension Analytics {
 public enum StoringResult: Sendable, Hashable {
     /// On disk: it survives the process.
     case stored
-    /// In memory: there is no disk.
+    /// In memory, all or part of it: there is no disk, or it takes nothing now. It ends with the process unless it is
+    /// delivered, or written, before that.
     case inMemory
 }
 

@@ -35,11 +35,11 @@ import TillerTesting
         analytics.track(name: "Order Completed", properties: ["total": 12.5, "items": ["a", "b"]])
         analytics.identify(userId: "alice", traits: ["plan": "pro"])
 
-        await analytics.stored()  // everything recorded before is on disk
+        let place = await analytics.stored()  // .stored: all recorded before is on disk; .inMemory: no disk has it yet
         let result = await analytics.flushed()  // .delivered, .nothingWaiting, or why not
         let left = await analytics.shutdownAndWait()  // how many the data plane has not got; at most five seconds
         let status = analytics.status  // what became of the events, and what the delivery does now
-        _ = (result, left, status)
+        _ = (place, result, left, status)
     }
 
     func sessions() {

@@ -43,6 +43,18 @@ final class Pipeline: Sendable {
             case flush
         }
 
+        /// When that was first asked, by the continuous clock.
+        private var isHeldSince: Duration?
+
+        /// Whether it has been held for more than 20 ms.
+        mutating func isHeldTooLong(at now: Duration) -> Bool {
+            guard let since = isHeldSince else {
+                isHeldSince = now
+                return false
+            }
+            return now - since > .milliseconds(20)
+        }
+
         /// State that was saved since the last survivor: it is stored in one record with the next one.
         var changes: [StateChange] = []
 
@@ -70,6 +82,10 @@ final class Pipeline: Sendable {
         var changes: [StateChange]
     }
 
+    /// With plugins that take their time, what has passed them does not wait for the rest of the chunk. The clock is looked
+    /// at now and then only.
+    private static let eventsBetweenLooks = 8
+
     /// Runs a chunk of the road, in order.
     func run(_ items: consuming [RoadItem], in engine: Engine) {
         var chunk = Chunk()
@@ -90,6 +106,9 @@ final class Pipeline: Sendable {
             case .event(let event):
                 item.load = .none
                 pass(event, along: way, into: &chunk, in: analytics)
+                if index % Self.eventsBetweenLooks == 0, chunk.isHeldTooLong(at: engine.time.continuous) {
+                    handOn(&chunk, engine)
+                }
             case .reset(let options):
                 for plugin in way.plugins { plugin.reset(options) }
                 chunk.closeChanges()

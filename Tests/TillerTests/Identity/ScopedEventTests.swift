@@ -3,14 +3,16 @@ import Testing
 import Tiller
 import TillerTesting
 
-/// Events that name their person themselves (`DECISIONS.md` 14 and 32).
+/// Events that name their person themselves.
 @Suite(.timeLimit(.minutes(5)))
 struct ScopedEventTests {
     private let transport = StubTransport()
     private let destination = RecordingDestination()
+    private let logger = RecordingLogger()
 
     private func makeAnalytics() -> Analytics {
-        let analytics = Analytics(configuration: .test(transport: transport), plugins: [destination])
+        let analytics = Analytics(
+            configuration: .test(transport: transport, logger: logger), plugins: [destination])
         analytics.identify(userId: "own", traits: ["own": true])
         return analytics
     }
@@ -93,6 +95,7 @@ struct ScopedEventTests {
         analytics.track(name: "C", options: EventOptions(userId: "\t"))
         let events = await analytics.settled(destination).suffix(3)
         #expect(events.allSatisfy { !$0.isScoped && $0.userId == "own" && $0.sessionId == analytics.sessionId })
+        #expect(logger.texts(.warn).filter { $0.contains("blank id") }.count == 1)
     }
 
     @Test func aPersonWithoutAnonymousIdIsABatchOfItsOwn() async {

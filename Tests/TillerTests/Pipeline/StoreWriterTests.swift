@@ -98,6 +98,31 @@ import Musl
         await bench.analytics.shutdownAndWait()
     }
 
+    /// With plugins that take their time: what has passed them is not held back for the rest of the chunk.
+    @Test func whatHasPassedSlowPluginsIsStored() async {
+        let time = VirtualTime()
+        let stuck = StuckPlugin()
+        let start = StuckPlugin()
+        let slow = ClosurePlugin { event, _ in
+            if event.name == "first" { return start.process(event) }
+            time.advance(by: .milliseconds(30))
+            return event.name == "last" ? stuck.process(event) : event
+        }
+        let analytics = Analytics(
+            configuration: .test(time: time, storage: .folder(TestFolder().url)), plugins: [slow])
+        analytics.track(name: "first")
+        start.waitForArrival()
+        // All these are one chunk.
+        for number in 0..<40 { analytics.track(name: "\(number)") }
+        analytics.track(name: "last")
+        start.open()
+        stuck.waitForArrival()
+        #expect(analytics.account.stored >= 24)
+        stuck.open()
+        #expect(await analytics.stored() == .stored)
+        await analytics.shutdownAndWait()
+    }
+
     /// Standard error may be full or gone.
     @Test func aLogThatCannotBeWrittenEndsNothing() async {
         await #expect(processExitsWith: .exitCode(7)) {
