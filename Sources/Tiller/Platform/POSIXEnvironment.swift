@@ -7,7 +7,9 @@ import Foundation
 struct POSIXEnvironment: Sendable {
     private let variables: [String: String]
 
-    init(_ variables: [String: String] = ProcessInfo.processInfo.environment) { self.variables = variables }
+    init(_ variables: [String: String] = ProcessEnvironment.values(of: ["LC_ALL", "LC_MESSAGES", "LANG", "TZ"])) {
+        self.variables = variables
+    }
 
     /// Language and region of the messages, such as `"en-US"`; `nil` for the C locale, which is nobody's.
     ///

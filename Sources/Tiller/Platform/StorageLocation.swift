@@ -2,10 +2,12 @@ import Foundation
 
 /// Where this platform keeps what programs remember.
 enum StorageLocation {
+    static let variables = ["STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"]
+
     /// The folder for this SDK's stores, or `nil` where there is none. Never a shared temporary folder.
     ///
     /// - Parameter environment: The process's variables; without effect on Apple.
-    static func automatic(in environment: [String: String] = ProcessInfo.processInfo.environment) -> String? {
+    static func automatic(in environment: [String: String] = ProcessEnvironment.values(of: variables)) -> String? {
         #if canImport(Darwin)
         #if os(tvOS)
         // On a device only Caches can be written.

@@ -290,7 +290,10 @@ import Musl
     private static func liveAsNobody(_ place: String) async throws {
         let folder = TestFolder()
         try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
-        guard chmod(folder.path, 0o755) == 0 else { throw CancellationError() }
+        // The folder above it may have been made by an instance, for its owner only.
+        for path in [folder.path, folder.url.deletingLastPathComponent().path] {
+            guard chmod(path, 0o755) == 0 else { throw CancellationError() }
+        }
         let own = folder.path + "/own"
         guard mkdir(own, 0o700) == 0, chown(own, 54_321, 54_321) == 0 else { throw CancellationError() }
         unsetenv("STATE_DIRECTORY")
