@@ -216,6 +216,51 @@ struct PluginSurfaceTests {
         #expect(after.context["c"] == 3)
     }
 
+    /// Changes events where they are, and drops some.
+    private final class InPlace: Plugin {
+        let stage = Stage.enrichment
+
+        func process(inPlace event: inout Event, in analytics: Analytics) -> Bool {
+            if event.name == "Forged" { event = Event(.identify, name: "Forged", options: EventOptions(userId: "m")) }
+            event.properties["place"] = "in"
+            return event.name != "Dropped"
+        }
+    }
+
+    @Test func aPluginMayChangeEventsInPlace() async throws {
+        let destination = RecordingDestination()
+        let keeper = Keeper()
+        let analytics = Analytics(configuration: configuration, plugins: [keeper, InPlace(), destination])
+        for name in ["A", "Dropped", "Forged"] { analytics.track(name: name, properties: ["own": 1]) }
+        await analytics.settled()
+        #expect(destination.events.map(\.name) == ["A", "Forged"])
+        #expect(destination.events.map(\.kind) == [.track, .track])
+        #expect(destination.events.map(\.properties) == [["own": 1, "place": "in"], ["place": "in"]])
+        #expect(destination.events.map(\.messageId) == [keeper.events.all[0].messageId, keeper.events.all[2].messageId])
+        #expect(destination.events.allSatisfy { !$0.isScoped })
+        // What others kept is as it was.
+        #expect(keeper.events.all.map(\.properties) == [["own": 1], ["own": 1], ["own": 1]])
+        #expect(analytics.status.account.dropped[.plugin("InPlace")] == 1)
+    }
+
+    /// One that says that it looks at no event is handed none.
+    @Test(arguments: [true, false]) func aCapturingPluginMayLeaveEventsAlone(_ captures: Bool) async {
+        final class Marker: CapturingPlugin {
+            let stage = Stage.before
+            let capturesEvents: Bool
+
+            init(_ captures: Bool) { capturesEvents = captures }
+            func restore(_ stored: Stored, present: Bool?, in section: inout Section) -> Bool { true }
+            func capture(_ event: inout Event, state: inout Bool, in section: inout Section) {
+                event.properties["mark"] = true
+            }
+        }
+        let analytics = Analytics(configuration: configuration, plugins: [Marker(captures)])
+        analytics.track(name: "A")
+        let events = await analytics.delivered(to: transport)
+        #expect(events.map { $0["properties"]?["mark"] } == [captures ? true : nil])
+    }
+
     private final class Keeper: Plugin {
         let stage = Stage.before
         let events = Log<Event>()

@@ -168,6 +168,12 @@ extension Core {
 
     private mutating func close(_ section: consuming Section, with load: consuming RoadItem.Load) -> Aftermath {
         identifiers = section.identifiers
+        if section.effects.isEmpty {
+            // As most events' are.
+            if case .none = load { return Aftermath(startsPipeline: startsPipeline()) }
+            road.append(RoadItem(load: load, changes: []))
+            return Aftermath(startsPipeline: startsPipeline())
+        }
         let effects = section.effects
         var aftermath = aftermath(of: effects)
         let changes = effects.saves.isEmpty ? [] : stateChanges(effects.saves)

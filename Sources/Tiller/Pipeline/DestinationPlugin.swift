@@ -106,14 +106,10 @@ extension Event {
     /// Becomes what a plugin makes of it.
     ///
     /// - Parameter fixed: What the call fixed, which stays as it was, whatever event the plugin puts in its place.
-    /// - Returns: Whether it goes on; otherwise it is as it was before.
+    /// - Returns: Whether it goes on.
     mutating func pass(_ plugin: any Plugin, keeping fixed: Fixed, in analytics: Analytics) -> Bool {
-        guard plugin.process(inPlace: &self, in: analytics) else {
-            restore(fixed)
-            return false
-        }
-        restore(fixed)
-        return true
+        defer { restore(fixed) }
+        return plugin.process(inPlace: &self, in: analytics)
     }
 
     /// Context keys that belong to one plugin are as they were; a removal stays.

@@ -85,5 +85,7 @@ public struct Section: ~Copyable {
         var saves: [(slot: Int, changes: JSONObject)] = []
         var wakes: [(slot: Int, delay: Duration?)] = []
         var reports: [(level: LogLevel, message: String, once: Bool)] = []
+
+        var isEmpty: Bool { saves.isEmpty && wakes.isEmpty && reports.isEmpty }
     }
 }
