@@ -236,7 +236,8 @@ struct PluginSurfaceTests {
         #expect(destination.events.map(\.name) == ["A", "Forged"])
         #expect(destination.events.map(\.kind) == [.track, .track])
         #expect(destination.events.map(\.properties) == [["own": 1, "place": "in"], ["place": "in"]])
-        #expect(destination.events.map(\.messageId) == [keeper.events.all[0].messageId, keeper.events.all[2].messageId])
+        #expect(
+            destination.events.map(\.messageId) == [keeper.events.all[0].messageId, keeper.events.all[2].messageId])
         #expect(destination.events.allSatisfy { !$0.isScoped })
         // What others kept is as it was.
         #expect(keeper.events.all.map(\.properties) == [["own": 1], ["own": 1], ["own": 1]])
