@@ -40,13 +40,11 @@ struct Workload {
     }
 
     private func record(_ numbers: Range<Int>) {
-        for number in numbers {
-            let order = orders[number % orders.count]
-            switch options.kind {
-            case .typed, .deliver: recordTyped(order)
-            case .any: recordAny(order)
-            case .nested: recordNested(order)
-            }
+        let count = orders.count
+        switch options.kind {
+        case .typed, .deliver: for number in numbers { recordTyped(orders[number % count]) }
+        case .any: for number in numbers { recordAny(orders[number % count]) }
+        case .nested: for number in numbers { recordNested(orders[number % count]) }
         }
     }
 

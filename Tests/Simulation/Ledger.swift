@@ -258,8 +258,10 @@ extension Ledger {
     /// One start mark for each, on the first survivor.
     private mutating func judgeSessions(isComplete: Bool) {
         var firsts: [UInt64: Int] = [:]
-        // An id is the second in which a session begins: who can't read the earlier ones may give one again.
-        for entry in entries where !lives[entry.life].hasReadAll {
+        // An id is the second in which a session begins: who can't read the earlier ones may give one again, and so may those
+        // who know what that one has saved.
+        let firstBlind = lives.firstIndex { !$0.hasReadAll } ?? lives.count
+        for entry in entries where entry.life >= firstBlind {
             if let session = entry.session { forgotten.insert(session) }
         }
         for number in entries.indices where entries[number].text != nil {
