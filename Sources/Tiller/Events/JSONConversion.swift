@@ -40,18 +40,18 @@ struct JSONConversion {
     mutating func value(_ value: Any) -> JSONValue {
         // What recurs is kept apart from what does not: in a debug build, each `as?` takes stack at every level.
         let type = type(of: value)
-        if let plain = plain(value, type) { return plain }
+        if let plain = plain(value) { return plain }
         if type == [String: Any].self, let values = value as? [String: Any] { return dictionary(values) }
         if type == [Any].self, let values = value as? [Any] { return list(values) }
         return number(value, type) ?? text(value, type) ?? structure(value, type)
     }
 
-    /// The four commonest types.
-    private mutating func plain(_ value: Any, _ type: Any.Type) -> JSONValue? {
-        if type == String.self, let text = value as? String { return .string(text) }
-        if type == Int.self, let number = value as? Int { return .int(Int64(number)) }
-        if type == Double.self, let number = value as? Double { return finite(number, type) }
-        if type == Bool.self, let flag = value as? Bool { return .bool(flag) }
+    /// The four commonest types. Each is what `Value` is: to ask the runtime for that once more costs more than all the rest.
+    private mutating func plain<Value>(_ value: Value) -> JSONValue? {
+        if Value.self == String.self { return .string(unsafeBitCast(value, to: String.self)) }
+        if Value.self == Int.self { return .int(Int64(unsafeBitCast(value, to: Int.self))) }
+        if Value.self == Double.self { return finite(unsafeBitCast(value, to: Double.self), Double.self) }
+        if Value.self == Bool.self { return .bool(unsafeBitCast(value, to: Bool.self)) }
         return nil
     }
 }
@@ -218,10 +218,10 @@ extension JSONConversion {
     }
 
     private mutating func members(_ values: [String: Any]) -> JSONObject {
-        var members: [(key: String, value: JSONValue)] = []
+        var members: [JSONObject.Pair] = []
         members.reserveCapacity(values.count)
         for (key, element) in values { members.append((key, value(element))) }
-        members.sort { $0.key < $1.key }  // after the conversion: a converted value is cheaper to move
+        members.sort { $0.0 < $1.0 }  // after the conversion: a converted value is cheaper to move
         return JSONObject(distinct: members)
     }
 
@@ -236,7 +236,7 @@ extension JSONConversion {
         }
         guard enter() else { return .null }
         defer { leave() }
-        var members: [(key: String, value: JSONValue)] = []
+        var members: [JSONObject.Pair] = []
         members.reserveCapacity(elements.count)
         for (key, element) in elements { members.append((key, value(element))) }
         return .object(JSONObject(members, areSorted: isSorted))
@@ -264,13 +264,13 @@ extension JSONConversion {
 
 extension JSONObject {
     /// Texts that differ in normalisation only are two keys to Foundation, and one here: of equal keys the first wins.
-    fileprivate init(_ members: [(key: String, value: JSONValue)], areSorted: Bool) {
+    fileprivate init(_ members: [Pair], areSorted: Bool) {
         guard areSorted else {
-            self.init(literal: members.map { ($0.key, $0.value) })
+            self.init(literal: members)
             return
         }
         var members = members
-        for index in members.indices.dropFirst().reversed() where members[index].key == members[index - 1].key {
+        for index in members.indices.dropFirst().reversed() where members[index].0 == members[index - 1].0 {
             members.remove(at: index)
         }
         self.init(distinct: members)

@@ -78,7 +78,7 @@ private struct JSONReader {
 
     private mutating func readObject() throws(JSONValue.ParsingError) -> JSONValue {
         try enter()
-        var pairs: [(key: String, value: JSONValue)] = []
+        var pairs: [JSONObject.Pair] = []
         var known: Set<String> = []
         if !takeClosing("}") {
             repeat {
