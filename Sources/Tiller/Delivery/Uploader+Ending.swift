@@ -8,7 +8,8 @@ extension Uploader {
             if settled >= state.target { return .delivered }
             if state.isDone { return Self.shutDown }
             if endpoint == nil { return .stopped(reason: Self.unusable) }
-            if let pause = state.pause { return pause.result }
+            // One that has just begun tells all who wait as soon as it can also end.
+            if let pause = state.pause, pause.timer != nil { return pause.result }
             if let since = state.leftToOwner { return .waiting(until: since, reason: Self.others) }
             state.flushWaiters.append(FlushWaiter(target: state.target, resume: resume))
             return nil

@@ -54,11 +54,17 @@ struct ResourceTests {
                 during.append(Resources.descriptors - before - 1)  // one is the data plane's end of the connection
                 plane.releaseHeld()
                 await analytics.shutdownAndWait()
-                after.append(Resources.descriptors - before - 1)
+                // Some are given back a moment later, by the system's queue and its client: they are waited for.
+                var rest = Resources.descriptors - before - 1
+                for _ in 0..<1_000_000 where rest > after.first ?? 3 {
+                    await Task.yield()
+                    rest = Resources.descriptors - before - 1
+                }
+                after.append(rest)
             }
-            say("descriptors: \(during.max() ?? 0) during a delivery, \(after.last ?? 0) after the shutdown")
-            // One is given back a moment later, by the system's queue: the one that wakes the owner.
-            exit((during.max() ?? 9) <= 8 && after[2] <= after[0] + 1 && after[0] < during[0] ? 7 : 2)
+            let most = during.max() ?? 9
+            say("descriptors: \(during) during deliveries, \(after) after the shutdowns")
+            exit(most <= 8 && after[0] <= 4 && after[2] <= after[0] ? 7 : 2)
         }
         show(result)
     }

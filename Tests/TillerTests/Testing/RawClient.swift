@@ -82,6 +82,7 @@ final class RawClient {
         var bytes = bytes[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 wasReset = errno == ECONNRESET || errno == EPIPE
                 throw Failure(reason: "write", code: errno)
@@ -142,7 +143,8 @@ final class RawClient {
     /// Whether there was anything before the end.
     private func receive() throws -> Bool {
         var chunk = [UInt8](repeating: 0, count: 65_536)
-        let count = recv(descriptor, &chunk, chunk.count, 0)
+        var count: Int
+        repeat { count = recv(descriptor, &chunk, chunk.count, 0) } while count < 0 && errno == EINTR
         if count < 0 {
             guard errno == ECONNRESET else { throw Failure(reason: "recv", code: errno) }
             wasReset = true
