@@ -41,12 +41,11 @@ struct BatchEndpoint: Sendable {
     func request(
         for batch: StoredBatch, _ circumstances: Circumstances, compresses: Bool = false
     ) -> TransportRequest {
-        var writer = JSONWriter()
-        writer.bytes.reserveCapacity(batch.size)
+        var writer = JSONWriter(capacity: batch.size)
         writer.raw("{\"batch\":[")
         for (index, event) in batch.events.enumerated() {
             if index > 0 { writer.raw(",") }
-            writer.bytes.append(contentsOf: batch.bytes[event.bytes].dropLast())
+            batch.bytes[event.bytes].dropLast().withUnsafeBufferPointer { writer.append(contentsOf: $0) }
             writer.raw(",\"sentAt\":")
             let age = circumstances.age(of: event, isOwnRun: batch.isOwnRun)
             writer.writeTimestamp(event.wallMilliseconds.addingClamped(age))

@@ -6,15 +6,18 @@ struct EncodedEvent: Sendable {
     private(set) var bytes: [UInt8]
     /// Where the anonymous id's text lies, escaped; empty if there is none.
     let anonymousId: Range<Int>
+    /// The context's part that many events have.
+    let shared: JSONWriter.SharedPart?
     /// How many values became `null`: numbers that are not finite, and what lay too deep.
     let nonFiniteCount: Int
     let tooDeepCount: Int
 
-    init(_ event: borrowing Event, channel: Channel) {
-        var writer = JSONWriter()
-        writer.bytes.reserveCapacity(1_024)  // most events fit
+    /// - Parameter writer: Its memory is used; what is in it is lost.
+    init(_ event: borrowing Event, channel: Channel, with writer: inout JSONWriter) {
+        writer.clear()
         anonymousId = writer.write(event, channel: channel)
         bytes = writer.bytes
+        shared = writer.shared
         nonFiniteCount = writer.nonFiniteCount
         tooDeepCount = writer.tooDeepCount
     }
@@ -24,11 +27,10 @@ struct EncodedEvent: Sendable {
         let isEmpty = bytes[bytes.count - 3] == UInt8(ascii: "{")
         bytes.removeLast(2)
         var writer = JSONWriter()
-        swap(&writer.bytes, &bytes)
         if !isEmpty { writer.raw(",") }
         writer.writeMember(key, value)
         writer.raw("}}")
-        swap(&writer.bytes, &bytes)
+        bytes.append(contentsOf: writer.utf8)
     }
 }
 
@@ -44,10 +46,10 @@ extension JSONWriter {
         writeTimestamp(event.moment.wallMilliseconds)
         raw(",\"channel\":")
         write(channel.rawValue)
-        let start = bytes.count
+        let start = count
         writeMember(",\"anonymousId\":", event.anonymousId)
         // Without the key before it and the quotes around it.
-        let anonymousId = bytes.count == start ? 0..<0 : start + 16..<bytes.count - 1
+        let anonymousId = count == start ? 0..<0 : start + 16..<count - 1
         writeMember(",\"userId\":", event.userId)
         writeMember(",\"event\":", event.name)
         writeMember(",\"groupId\":", event.groupId)

@@ -128,6 +128,8 @@ extension JSONObject {
         let rest: [Pair]
         /// The members as JSON text, comma between them, without the braces.
         let encoded: [UInt8]
+        /// For the checksum of what has all of it.
+        let block: CRC32C.Block
         /// Where each member stands in `encoded`.
         let ranges: [Range<Int>]
         /// The members that are replaced or removed in an object that lies over this, one bit each.
@@ -148,12 +150,13 @@ extension JSONObject {
             pairs = Array(all.prefix(64))
             rest = Array(all.dropFirst(64))
             for (key, value) in pairs {
-                if !ranges.isEmpty { writer.bytes.append(UInt8(ascii: ",")) }
-                let start = writer.bytes.count
+                if !ranges.isEmpty { writer.append(UInt8(ascii: ",")) }
+                let start = writer.count
                 writer.writeMember(key, value)
-                ranges.append(start..<writer.bytes.count)
+                ranges.append(start..<writer.count)
             }
             encoded = writer.bytes
+            block = CRC32C.Block(encoded)
             self.ranges = ranges
             hidden = 0
         }
@@ -162,6 +165,7 @@ extension JSONObject {
             pairs = base.pairs
             rest = base.rest
             encoded = base.encoded
+            block = base.block
             ranges = base.ranges
             hidden = base.hidden | (1 << UInt64(index))
         }

@@ -5,17 +5,103 @@ import Foundation
 /// What has no JSON form costs that value and is counted: a number that is
 /// not finite becomes `null`, and so does what lies deeper than
 /// `maximumDepth`.
-struct JSONWriter {
+///
+/// The text is in memory of its own: an array is asked at every append who else holds it, which costs more than a short
+/// text does.
+struct JSONWriter: ~Copyable {
     /// Objects and arrays both count, the outermost too. The hosted service's limit.
     static let maximumDepth = 200
 
-    var bytes: [UInt8] = []
+    /// A base in the text, whole.
+    struct SharedPart: Sendable {
+        /// Where it begins.
+        let start: Int
+        let base: JSONObject.Base
+    }
+
+    private var start: UnsafeMutablePointer<UInt8>
+    private var capacity: Int
+    /// How many bytes there are.
+    private(set) var count = 0
+    /// The first base that was written whole.
+    private(set) var shared: SharedPart?
     private(set) var nonFiniteCount = 0
     private(set) var tooDeepCount = 0
     private var depth = 0
 
-    var text: String { String(decoding: bytes, as: UTF8.self) }
+    /// - Parameter capacity: In bytes; more is made room for when it is needed.
+    init(capacity: Int = 256) {
+        self.capacity = max(capacity, 16)
+        start = .allocate(capacity: self.capacity)
+    }
 
+    deinit { start.deallocate() }
+
+    var utf8: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: start, count: count) }
+
+    /// A copy, as large as it must be.
+    var bytes: [UInt8] { Array(utf8) }
+
+    var text: String { String(decoding: utf8, as: UTF8.self) }
+
+    /// Begins anew, in the same memory.
+    mutating func clear() {
+        count = 0
+        shared = nil
+        nonFiniteCount = 0
+        tooDeepCount = 0
+        depth = 0
+    }
+}
+
+// MARK: - Bytes
+
+extension JSONWriter {
+    /// - Returns: Where they go.
+    @inline(__always)
+    private mutating func room(for more: Int) -> UnsafeMutablePointer<UInt8> {
+        if capacity - count < more { grow(by: more) }
+        return start + count
+    }
+
+    @inline(never)
+    private mutating func grow(by more: Int) {
+        capacity = max(capacity * 2, count + more)
+        let larger = UnsafeMutablePointer<UInt8>.allocate(capacity: capacity)
+        larger.update(from: start, count: count)
+        start.deallocate()
+        start = larger
+    }
+
+    @inline(__always)
+    mutating func append(_ byte: UInt8) {
+        room(for: 1).pointee = byte
+        count += 1
+    }
+
+    mutating func append(contentsOf bytes: UnsafeBufferPointer<UInt8>) {
+        guard let source = bytes.baseAddress else { return }
+        room(for: bytes.count).update(from: source, count: bytes.count)
+        count += bytes.count
+    }
+
+    /// Text known to need no escaping.
+    @inline(__always)
+    mutating func raw(_ text: StaticString) {
+        text.withUTF8Buffer { append(contentsOf: $0) }
+    }
+
+    /// Text of a known length that is put together in place.
+    @inline(__always)
+    mutating func write(count more: Int, _ fill: (UnsafeMutablePointer<UInt8>) -> Void) {
+        fill(room(for: more))
+        count += more
+    }
+}
+
+// MARK: - Values
+
+extension JSONWriter {
     mutating func write(_ value: JSONValue) {
         switch value {
         case .null: raw("null")
@@ -32,77 +118,58 @@ struct JSONWriter {
 
     mutating func write(_ object: JSONObject) {
         guard enter() else { return }
-        bytes.append(UInt8(ascii: "{"))
+        append(UInt8(ascii: "{"))
         object.withParts { own, base in
             var isFirst = true
             if let base, base.visibleCount > 0 {
                 writeVisible(of: base)
                 isFirst = false
             }
-            for index in own.indices {
-                if !isFirst { bytes.append(UInt8(ascii: ",")) }
-                isFirst = false
-                writeMember(own[index].0, own[index].1)
+            own.withUnsafeBufferPointer { own in
+                for index in own.indices {
+                    if !isFirst { append(UInt8(ascii: ",")) }
+                    isFirst = false
+                    write(own[index].0)
+                    append(UInt8(ascii: ":"))
+                    write(own[index].1)
+                }
             }
         }
-        bytes.append(UInt8(ascii: "}"))
+        append(UInt8(ascii: "}"))
         leave()
     }
 
     mutating func writeMember(_ key: String, _ value: JSONValue) {
         write(key)
-        bytes.append(UInt8(ascii: ":"))
+        append(UInt8(ascii: ":"))
         write(value)
     }
 
     mutating func write(_ text: String) {
-        if text.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) != nil { return }
+        if text.utf8.withContiguousStorageIfAvailable({ write(quoted: $0) }) != nil { return }
         var text = text
-        text.withUTF8 { write(utf8: $0) }
-    }
-
-    private mutating func write(utf8: UnsafeBufferPointer<UInt8>) {
-        guard let first = utf8.firstToEscape(from: 0) else {
-            // With its quotes in one step.
-            bytes.append(addingCapacity: utf8.count + 2) { span in
-                span.append(UInt8(ascii: "\""))
-                span.append(contentsOf: utf8)
-                span.append(UInt8(ascii: "\""))
-            }
-            return
-        }
-        bytes.append(UInt8(ascii: "\""))
-        writeEscaped(utf8, first)
-        bytes.append(UInt8(ascii: "\""))
-    }
-
-    /// - Parameter first: The first byte that must be escaped.
-    private mutating func writeEscaped(_ utf8: UnsafeBufferPointer<UInt8>, _ first: Int) {
-        var start = 0
-        var next: Int? = first
-        while let index = next {
-            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
-            escape(utf8[index])
-            start = index + 1
-            next = utf8.firstToEscape(from: start)
-        }
-        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start...]))
+        text.withUTF8 { write(quoted: $0) }
     }
 
     mutating func write(_ value: some FixedWidthInteger) {
-        if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        var magnitude = UInt64(value.magnitude)
-        let start = bytes.count
-        repeat {
-            bytes.append(UInt8(ascii: "0") + UInt8(magnitude % 10))
-            magnitude /= 10
-        } while magnitude > 0
-        bytes[start...].reverse()
+        if value < 0 { append(UInt8(ascii: "-")) }
+        write(UInt64(value.magnitude))
     }
 
-    /// Text known to need no escaping.
-    mutating func raw(_ text: StaticString) {
-        text.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    private mutating func write(_ magnitude: UInt64) {
+        var digits = 1
+        var limit: UInt64 = 10
+        while digits < 20, magnitude >= limit {
+            digits += 1
+            limit = limit.multipliedReportingOverflow(by: 10).partialValue
+        }
+        write(count: digits) { text in
+            var rest = magnitude
+            for place in (0..<digits).reversed() {
+                text[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            }
+        }
     }
 
     /// One level down; false, and `null` in its place, where that is too deep.
@@ -125,7 +192,30 @@ struct JSONWriter {
             raw("null")
             return
         }
-        bytes.append(contentsOf: value.description.utf8)
+        if writeHundredths(of: value) { return }
+        var text = value.description
+        text.withUTF8 { append(contentsOf: $0) }
+    }
+
+    /// A number with at most two digits after its point, as prices are: of all ways to write it the shortest, for no other
+    /// number of 15 digits is read as this one.
+    ///
+    /// - Returns: Whether it is one.
+    private mutating func writeHundredths(of value: Double) -> Bool {
+        let magnitude = value.magnitude
+        guard magnitude < 1e13, magnitude != 0 else { return false }
+        let hundredths = UInt64(magnitude * 100 + 0.5)
+        guard Double(hundredths) / 100 == magnitude else { return false }
+        if value < 0 { append(UInt8(ascii: "-")) }
+        write(hundredths / 100)
+        let rest = hundredths % 100
+        let digits = rest % 10 == 0 ? 1 : 2
+        write(count: 1 + digits) { text in
+            text[0] = UInt8(ascii: ".")
+            text[1] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest / 10)
+            if digits == 2 { text[2] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10) }
+        }
+        return true
     }
 
     private mutating func write(_ value: Decimal) {
@@ -134,38 +224,100 @@ struct JSONWriter {
             raw("null")
             return
         }
-        bytes.append(contentsOf: value.description.utf8)
+        var text = value.description
+        text.withUTF8 { append(contentsOf: $0) }
     }
 
     private mutating func write(_ values: [JSONValue]) {
         guard enter() else { return }
-        bytes.append(UInt8(ascii: "["))
+        append(UInt8(ascii: "["))
         for index in values.indices {
-            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            if index > 0 { append(UInt8(ascii: ",")) }
             write(values[index])
         }
-        bytes.append(UInt8(ascii: "]"))
+        append(UInt8(ascii: "]"))
         leave()
     }
 
     private mutating func writeVisible(of base: JSONObject.Base) {
         if base.hidden == 0 {
-            bytes.append(contentsOf: base.encoded)
+            if shared == nil { shared = SharedPart(start: count, base: base) }
+            base.encoded.withUnsafeBufferPointer { append(contentsOf: $0) }
             return
         }
         var isFirst = true
         for (index, range) in base.ranges.enumerated() where !base.isHidden(index) {
-            if !isFirst { bytes.append(UInt8(ascii: ",")) }
+            if !isFirst { append(UInt8(ascii: ",")) }
             isFirst = false
-            bytes.append(contentsOf: base.encoded[range])
+            base.encoded[range].withUnsafeBufferPointer { append(contentsOf: $0) }
         }
+    }
+}
+
+// MARK: - Texts
+
+extension JSONWriter {
+    /// Looks for what must be escaped while it copies, eight bytes at a time.
+    private mutating func write(quoted utf8: UnsafeBufferPointer<UInt8>) {
+        let length = utf8.count
+        let begin = room(for: length + 2)
+        begin[0] = UInt8(ascii: "\"")
+        guard copy(utf8, to: begin + 1) else { return writeEscaped(utf8) }
+        begin[length + 1] = UInt8(ascii: "\"")
+        count += length + 2
+    }
+
+    /// - Returns: Whether it may stand as it is; if not, what was copied is of no use.
+    @inline(__always)
+    private func copy(_ utf8: UnsafeBufferPointer<UInt8>, to place: UnsafeMutablePointer<UInt8>) -> Bool {
+        let source = UnsafeRawBufferPointer(utf8)
+        let target = UnsafeMutableRawPointer(place)
+        let length = source.count
+        switch length {
+        case 8...:
+            // The last eight bytes whatever the length, some of them once more.
+            var index = 0
+            while index < length - 8 {
+                let word = source.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                if word.mayNeedEscape { return false }
+                target.storeBytes(of: word, toByteOffset: index, as: UInt64.self)
+                index += 8
+            }
+            let last = source.loadUnaligned(fromByteOffset: length - 8, as: UInt64.self)
+            target.storeBytes(of: last, toByteOffset: length - 8, as: UInt64.self)
+            return !last.mayNeedEscape
+        case 4...:
+            let first = source.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
+            let last = source.loadUnaligned(fromByteOffset: length - 4, as: UInt32.self)
+            target.storeBytes(of: first, toByteOffset: 0, as: UInt32.self)
+            target.storeBytes(of: last, toByteOffset: length - 4, as: UInt32.self)
+            return !(UInt64(first) | UInt64(last) << 32).mayNeedEscape
+        default:
+            for index in 0..<length {
+                if source[index].mustBeEscaped { return false }
+                place[index] = source[index]
+            }
+            return true
+        }
+    }
+
+    private mutating func writeEscaped(_ utf8: UnsafeBufferPointer<UInt8>) {
+        append(UInt8(ascii: "\""))
+        var start = 0
+        while let index = utf8[start...].firstIndex(where: \.mustBeEscaped) {
+            append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
+            escape(utf8[index])
+            start = index + 1
+        }
+        append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start...]))
+        append(UInt8(ascii: "\""))
     }
 
     private mutating func escape(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-            bytes.append(UInt8(ascii: "\\"))
-            bytes.append(byte)
+            append(UInt8(ascii: "\\"))
+            append(byte)
         case UInt8(ascii: "\n"): raw("\\n")
         case UInt8(ascii: "\r"): raw("\\r")
         case UInt8(ascii: "\t"): raw("\\t")
@@ -177,59 +329,23 @@ struct JSONWriter {
 
     /// Two lower-case digits.
     mutating func writeHex(_ byte: UInt8) {
-        bytes.append(Self.hexDigit(byte >> 4))
-        bytes.append(Self.hexDigit(byte & 15))
+        append(Self.hexDigit(byte >> 4))
+        append(Self.hexDigit(byte & 15))
     }
 
     /// - Parameter value: 0 to 15.
     static func hexDigit(_ value: UInt8) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
     }
-
-    /// Text of a known length that is put together in place: a byte at a time costs more than the byte.
-    mutating func write(count: Int, _ fill: (UnsafeMutableBufferPointer<UInt8>) -> Void) {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { text in
-            fill(text)
-            bytes.append(contentsOf: UnsafeBufferPointer(text))
-        }
-    }
 }
 
-extension UnsafeBufferPointer<UInt8> {
-    /// Where the first byte stands that JSON text must not have as it is: a control character, a quote, a backslash.
-    fileprivate func firstToEscape(from start: Int) -> Int? {
-        let raw = UnsafeRawBufferPointer(self)
-        var index = start
-        // Eight at a time, and at the end the last eight, some of them once more.
-        while index + 8 <= count, !raw.loadUnaligned(fromByteOffset: index, as: UInt64.self).mayNeedEscape {
-            index += 8
-        }
-        if index > start, index + 8 > count,
-            !raw.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self).mayNeedEscape
-        {
-            return nil
-        }
-        while index < count {
-            let byte = self[index]
-            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return index }
-            index += 1
-        }
-        return nil
-    }
-}
-
-extension OutputSpan<UInt8> {
-    /// What there is room for.
-    fileprivate mutating func append(contentsOf bytes: UnsafeBufferPointer<UInt8>) {
-        withUnsafeMutableBufferPointer { buffer, count in
-            let free = UnsafeMutableBufferPointer(rebasing: buffer[count...])
-            count += free.initialize(fromContentsOf: bytes)
-        }
-    }
+extension UInt8 {
+    /// Whether it is a control character, a quote or a backslash, which JSON text must not have as it is.
+    fileprivate var mustBeEscaped: Bool { self < 0x20 || self == UInt8(ascii: "\"") || self == UInt8(ascii: "\\") }
 }
 
 extension UInt64 {
-    /// Whether one of eight bytes is a control character, a quote or a backslash. Of bytes behind such a one it may be wrong.
+    /// Whether one of eight bytes must be escaped: exactly so, though of which one this is no sign.
     fileprivate var mayNeedEscape: Bool {
         let controls = (self &- 0x2020_2020_2020_2020) & ~self
         let quotes = (self ^ 0x2222_2222_2222_2222).zeroBytes

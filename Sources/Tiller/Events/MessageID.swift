@@ -18,14 +18,16 @@ extension JSONWriter {
     mutating func write(_ id: MessageID) {
         write(count: 36) { text in
             var place = 0
-            for index in 0..<32 {
-                if index == 8 || index == 12 || index == 16 || index == 20 {
+            for index in 0..<16 {
+                if index == 4 || index == 6 || index == 8 || index == 10 {
                     text[place] = UInt8(ascii: "-")
                     place += 1
                 }
-                let word = index < 16 ? id.high : id.low
-                text[place] = Self.hexDigit(UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16))) & 15)
-                place += 1
+                let word = index < 8 ? id.high : id.low
+                let byte = UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * (index % 8)))
+                text[place] = Self.hexDigit(byte >> 4)
+                text[place + 1] = Self.hexDigit(byte & 15)
+                place += 2
             }
         }
     }

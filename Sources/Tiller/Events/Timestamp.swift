@@ -34,7 +34,7 @@ extension JSONWriter {
     }
 }
 
-extension UnsafeMutableBufferPointer<UInt8> {
+extension UnsafeMutablePointer<UInt8> {
     /// A number's last digits, and what follows them.
     fileprivate func put(_ value: Int64, in places: ClosedRange<Int>, then separator: Unicode.Scalar) {
         var rest = UInt64(value)
@@ -80,5 +80,5 @@ extension JSONValue {
 package func timestampText(_ milliseconds: Int64) -> String {
     var writer = JSONWriter()
     writer.writeTimestamp(milliseconds)
-    return String(decoding: writer.bytes.dropFirst().dropLast(), as: UTF8.self)
+    return String(decoding: writer.utf8.dropFirst().dropLast(), as: UTF8.self)
 }

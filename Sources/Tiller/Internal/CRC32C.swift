@@ -1,8 +1,8 @@
 /// CRC-32C (Castagnoli, as in iSCSI), which finds every damage of up to 32 bits in a row.
 enum CRC32C {
-    /// Eight bytes a step: the table of row `r` holds what a byte does to the checksum `r` bytes further on.
+    /// Sixteen bytes a step: the table of row `r` holds what a byte does to the checksum `r` bytes further on.
     private static let tables: [UInt32] = {
-        var tables = [UInt32](repeating: 0, count: 8 * 256)
+        var tables = [UInt32](repeating: 0, count: step * 256)
         for byte in 0..<256 {
             var checksum = UInt32(byte)
             for _ in 0..<8 { checksum = checksum & 1 == 0 ? checksum >> 1 : checksum >> 1 ^ 0x82F6_3B78 }
@@ -15,31 +15,67 @@ enum CRC32C {
         return tables
     }()
 
+    private static let step = 16
+
     /// - Parameter before: The checksum of what comes before.
     static func checksum(of bytes: UnsafeRawBufferPointer, after before: UInt32 = 0) -> UInt32 {
-        var checksum = ~before
-        tables.withUnsafeBufferPointer { tables in
-            var offset = 0
-            while offset + 8 <= bytes.count {
-                let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-                let mixed = word ^ UInt64(checksum)
-                checksum = 0
-                for row in 0..<8 {
-                    checksum ^= tables[(7 - row) * 256 + Int(mixed >> UInt64(row * 8) & 0xFF)]
+        ~remainder(of: bytes, after: ~before)
+    }
+
+    /// The checksum without its two inversions, so that it is linear: that of a sum (`^`) is the sum.
+    private static func remainder(of bytes: UnsafeRawBufferPointer, after before: UInt32) -> UInt32 {
+        guard let first = bytes.baseAddress else { return before }
+        return tables.withUnsafeBufferPointer { tables in
+            // Each byte is loaded alone: that takes fewer instructions than taking words apart.
+            func effect(_ byte: UInt8, ofRow row: Int) -> UInt32 { tables[row &* 256 &+ Int(byte)] }
+            var remainder = before
+            var rest = bytes.count
+            var next = first.assumingMemoryBound(to: UInt8.self)
+            while rest >= step {
+                var sum: UInt32 = 0
+                for index in 0..<4 {
+                    sum ^= effect(next[index] ^ UInt8(truncatingIfNeeded: remainder >> (8 * index)), ofRow: 15 - index)
                 }
-                offset += 8
+                for index in 4..<step { sum ^= effect(next[index], ofRow: 15 - index) }
+                remainder = sum
+                next += step
+                rest &-= step
             }
-            while offset < bytes.count {
-                checksum = checksum >> 8 ^ tables[Int((checksum ^ UInt32(bytes[offset])) & 0xFF)]
-                offset += 1
+            for index in 0..<rest {
+                remainder = remainder >> 8 ^ effect(next[index] ^ UInt8(truncatingIfNeeded: remainder), ofRow: 0)
             }
+            return remainder
         }
-        return ~checksum
     }
 
     static func checksum(of bytes: ArraySlice<UInt8>) -> UInt32 { bytes.withUnsafeBytes { checksum(of: $0) } }
 
     static func checksum(of bytes: [UInt8], after before: UInt32 = 0) -> UInt32 {
         bytes.withUnsafeBytes { checksum(of: $0, after: before) }
+    }
+}
+
+extension CRC32C {
+    /// Bytes that stand in many places: what they do to the checksum of what comes before them is worked out once.
+    struct Block: Sendable {
+        private let own: UInt32
+        /// What so many bytes of zero make of each bit.
+        private let bits: [UInt32]
+
+        init(_ bytes: [UInt8]) {
+            own = bytes.withUnsafeBytes { remainder(of: $0, after: 0) }
+            let zeros = [UInt8](repeating: 0, count: bytes.count)
+            bits = zeros.withUnsafeBytes { zeros in (0..<32).map { remainder(of: zeros, after: 1 << $0) } }
+        }
+
+        /// - Parameter before: The checksum of what comes before.
+        func checksum(after before: UInt32) -> UInt32 {
+            let start = ~before
+            return bits.withUnsafeBufferPointer { bits in
+                var sum = own
+                for bit in 0..<32 { sum ^= bits[bit] & (0 &- (start >> UInt32(bit) & 1)) }
+                return ~sum
+            }
+        }
     }
 }

@@ -91,6 +91,7 @@ final class Pipeline: Sendable {
         var chunk = Chunk()
         let analytics = engine.makeHandle()
         var way = way(in: engine)
+        var writer = JSONWriter(capacity: 1_024)  // most events fit
         for index in items.indices {
             // Taken out: who changes an event that somebody else has copies it.
             var item = RoadItem(load: .none, changes: [])
@@ -105,7 +106,7 @@ final class Pipeline: Sendable {
             case .none, .erase: break
             case .event(let event):
                 item.load = .none
-                pass(event, along: way, into: &chunk, in: analytics)
+                pass(event, along: way, into: &chunk, with: &writer, in: analytics)
                 if index % Self.eventsBetweenLooks == 0, chunk.isHeldTooLong(at: engine.time.continuous) {
                     handOn(&chunk, engine)
                 }
@@ -161,7 +162,8 @@ extension Pipeline {
 
     /// Takes an event through the Before and Enrichment stages, and sees whether the data plane would have it.
     private func pass(
-        _ event: consuming Event, along way: Way, into chunk: inout Chunk, in analytics: Analytics
+        _ event: consuming Event, along way: Way, into chunk: inout Chunk, with writer: inout JSONWriter,
+        in analytics: Analytics
     ) {
         var event = event
         let fixed = event.fields.fixed
@@ -182,7 +184,7 @@ extension Pipeline {
         }
         var encoded: EncodedEvent?
         if let dataPlane = way.dataPlane {
-            encoded = encode(event, for: dataPlane)
+            encoded = encode(event, for: dataPlane, with: &writer)
             if encoded == nil {
                 chunk.release(event, as: .tooLarge)
                 return
@@ -192,8 +194,10 @@ extension Pipeline {
     }
 
     /// The event's bytes; `nil` if they are more than an event may have.
-    private func encode(_ event: Event, for dataPlane: any DataPlaneDestination) -> EncodedEvent? {
-        let encoded = EncodedEvent(event, channel: dataPlane.channel)
+    private func encode(
+        _ event: borrowing Event, for dataPlane: any DataPlaneDestination, with writer: inout JSONWriter
+    ) -> EncodedEvent? {
+        let encoded = EncodedEvent(event, channel: dataPlane.channel, with: &writer)
         report(encoded, of: event)
         guard encoded.bytes.count > limits.eventBytes else { return encoded }
         let (size, limit) = (encoded.bytes.count, limits.eventBytes)
@@ -221,7 +225,7 @@ extension Pipeline {
         return true
     }
 
-    private func report(_ encoded: EncodedEvent, of event: Event) {
+    private func report(_ encoded: EncodedEvent, of event: borrowing Event) {
         if encoded.nonFiniteCount > 0 {
             diagnostics.once(
                 "nonFinite", .warn, "A number that is not finite was sent as null, in an event of kind \(event.kind)")
@@ -351,7 +355,8 @@ extension Pipeline {
             return .failure(Drop(reason: .plugin(String(describing: type(of: dataPlane)))))
         }
         guard restoreIdentity(of: &event) else { return .failure(Drop(reason: .invalid)) }
-        guard let encoded = encode(event, for: dataPlane) else { return .failure(Drop(reason: .tooLarge)) }
+        var writer = JSONWriter()
+        guard let encoded = encode(event, for: dataPlane, with: &writer) else { return .failure(Drop(reason: .tooLarge)) }
         return .success((event, encoded))
     }
 }

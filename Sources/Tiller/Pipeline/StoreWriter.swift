@@ -76,7 +76,7 @@ extension StoreWriter.Batch {
     ///   - changes: The state that changed with it.
     mutating func add(_ encoded: EncodedEvent, of event: Event, cost: Int, with changes: [StateChange]) {
         let content = StoreRecord.Content(
-            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment)
+            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment, shared: encoded.shared)
         records.append(StoreRecord(event: content, changes: changes))
         self.cost += cost
         bytes += encoded.bytes.count

@@ -123,6 +123,8 @@ package struct StoreRecord: Sendable {
         /// Where the anonymous id's text lies, escaped as JSON has it; empty if there is none.
         let anonymousId: Range<Int>
         let moment: Moment
+        /// What many events have alike.
+        var shared: JSONWriter.SharedPart?
     }
 
     package let event: Content?

@@ -89,10 +89,23 @@ extension [UInt8] {
             header.continuousNanoseconds = moment.continuousNanoseconds
         }
         header.boot = boot
-        header.payloadChecksum = CRC32C.checksum(of: state, after: CRC32C.checksum(of: event))
+        header.payloadChecksum = CRC32C.checksum(of: state, after: record.event?.checksum ?? 0)
         header.write(to: &self)
         append(contentsOf: event)
         append(contentsOf: state)
+    }
+}
+
+extension StoreRecord.Content {
+    /// The checksum of the bytes.
+    fileprivate var checksum: UInt32 {
+        bytes.withUnsafeBytes { bytes in
+            guard let shared else { return CRC32C.checksum(of: bytes) }
+            let start = CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: bytes[..<shared.start]))
+            let rest = bytes[(shared.start + shared.base.encoded.count)...]
+            return CRC32C.checksum(
+                of: UnsafeRawBufferPointer(rebasing: rest), after: shared.base.block.checksum(after: start))
+        }
     }
 }
 
