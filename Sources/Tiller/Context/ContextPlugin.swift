@@ -107,15 +107,17 @@ public final class ContextPlugin: CapturingPlugin {
     /// Lays the context under the event's own.
     public func process(_ event: Event) -> Event? {
         var event = event
-        event.context.lay(over: currentBase())
+        lay(under: &event)
         return event
     }
 
     /// The same, in place.
     public func process(inPlace event: inout Event, in analytics: Analytics) -> Bool {
-        event.context.lay(over: currentBase())
+        lay(under: &event)
         return true
     }
+
+    private func lay(under event: inout Event) { event.context.lay(over: currentBase()) }
 
     /// Ends the observation of the source.
     public func teardown() {

@@ -38,14 +38,14 @@ extension JSONWriter {
     /// - Returns: Where the anonymous id's text lies.
     fileprivate mutating func write(_ event: borrowing Event, channel: Channel) -> Range<Int> {
         enter()
-        raw("{\"type\":")
-        write(event.kind.rawValue)
-        raw(",\"messageId\":\"")
+        writeHead(of: event.kind)
         write(event.messageId)
         raw("\",\"originalTimestamp\":")
         writeTimestamp(event.moment.wallMilliseconds)
-        raw(",\"channel\":")
-        write(channel.rawValue)
+        switch channel.name {
+        case .mobile: raw(",\"channel\":\"mobile\"")
+        case .server: raw(",\"channel\":\"server\"")
+        }
         let start = count
         writeMember(",\"anonymousId\":", event.anonymousId)
         // Without the key before it and the quotes around it.
@@ -75,6 +75,17 @@ extension JSONWriter {
         return anonymousId
     }
 
+    /// Up to the text of the message id.
+    private mutating func writeHead(of kind: EventKind) {
+        switch kind {
+        case .identify: raw("{\"type\":\"identify\",\"messageId\":\"")
+        case .track: raw("{\"type\":\"track\",\"messageId\":\"")
+        case .screen: raw("{\"type\":\"screen\",\"messageId\":\"")
+        case .group: raw("{\"type\":\"group\",\"messageId\":\"")
+        case .alias: raw("{\"type\":\"alias\",\"messageId\":\"")
+        }
+    }
+
     private mutating func writeMember(_ prefix: StaticString, _ text: String?) {
         guard let text else { return }
         raw(prefix)
@@ -84,10 +95,12 @@ extension JSONWriter {
 
 /// Where an event comes from, as the specification names it. On the wire: `channel`.
 public struct Channel: Sendable, Hashable {
-    let rawValue: String
+    enum Name: Sendable { case mobile, server }
+
+    let name: Name
 
     /// An app on a person's device; the default in apps.
-    public static let mobile = Channel(rawValue: "mobile")
+    public static let mobile = Channel(name: .mobile)
     /// A service or a command-line tool; the default with the process source.
-    public static let server = Channel(rawValue: "server")
+    public static let server = Channel(name: .server)
 }

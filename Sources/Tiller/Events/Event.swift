@@ -202,7 +202,9 @@ extension Event {
 extension Optional where Wrapped == String {
     /// The text, unless there is none or nothing in it but blanks: the gateway takes an id like that for none.
     var nonBlank: String? {
-        guard let self, self.unicodeScalars.contains(where: { !$0.isInvisible }) else { return nil }
+        guard let self else { return nil }
+        if let first = self.utf8.first, (0x21..<0x7F).contains(first) { return self }
+        guard self.unicodeScalars.contains(where: { !$0.isInvisible }) else { return nil }
         return self
     }
 }

@@ -130,6 +130,8 @@ extension JSONObject {
         let encoded: [UInt8]
         /// For the checksum of what has all of it.
         let block: CRC32C.Block
+        /// A mark of each key; `nil`: they tell nothing.
+        fileprivate let marks: UInt64?
         /// Where each member stands in `encoded`.
         let ranges: [Range<Int>]
         /// The members that are replaced or removed in an object that lies over this, one bit each.
@@ -157,6 +159,7 @@ extension JSONObject {
             }
             encoded = writer.bytes
             block = CRC32C.Block(encoded)
+            marks = Keys(pairs.map(\.0)).marks
             self.ranges = ranges
             hidden = 0
         }
@@ -166,6 +169,7 @@ extension JSONObject {
             rest = base.rest
             encoded = base.encoded
             block = base.block
+            marks = base.marks
             ranges = base.ranges
             hidden = base.hidden | (1 << UInt64(index))
         }
@@ -207,6 +211,29 @@ extension JSONObject {
         if pairs.contains(where: { base.hasMember($0.0) }) { pairs.removeAll { base.hasMember($0.0) } }
         if !base.rest.isEmpty { pairs += base.rest }
         self.base = base
+    }
+
+    /// Keys that are looked for in many objects.
+    struct Keys: Sendable {
+        let texts: [String]
+        /// A mark of each; `nil` where one is no ASCII.
+        fileprivate let marks: UInt64?
+
+        init(_ texts: [String]) {
+            self.texts = texts
+            marks = texts.reduce(0) { marks, text in marks.flatMap { all in text.asciiMark.map { all | $0 } } }
+        }
+    }
+
+    /// Whether nothing under these keys is other than in an object that this was a copy of. May be false though it is so.
+    func isUntouched(under keys: Keys, since before: JSONObject) -> Bool {
+        let isSameArray = pairs.withUnsafeBufferPointer { own in
+            before.pairs.withUnsafeBufferPointer { own.baseAddress == $0.baseAddress && own.count == $0.count }
+        }
+        guard isSameArray, before.base == nil else { return false }
+        guard let base else { return true }
+        guard let mine = base.marks, let theirs = keys.marks else { return false }
+        return mine & theirs == 0
     }
 
     /// Own members and the base, for the writer.

@@ -28,6 +28,8 @@ struct JSONWriter: ~Copyable {
     private(set) var nonFiniteCount = 0
     private(set) var tooDeepCount = 0
     private var depth = 0
+    /// The last instant's text: the next one is mostly of the same second.
+    var lastTimestamp = TimestampText()
 
     /// - Parameter capacity: In bytes; more is made room for when it is needed.
     init(capacity: Int = 256) {

@@ -12,7 +12,34 @@ extension JSONWriter {
     /// - Parameter milliseconds: Since 1970; clamped to `timestampRange`.
     mutating func writeTimestamp(_ milliseconds: Int64) {
         let milliseconds = min(max(milliseconds, Self.timestampRange.lowerBound), Self.timestampRange.upperBound)
-        let (dayOf1970, time) = milliseconds.flooredDivision(by: 86_400_000)
+        let (second, rest) = milliseconds.flooredDivision(by: 1_000)
+        if lastTimestamp.second != second { lastTimestamp = TimestampText(ofSecond: second) }
+        let (head, tail) = (lastTimestamp.head, lastTimestamp.tail)
+        write(count: 26) { text in
+            let raw = UnsafeMutableRawPointer(text)
+            raw.storeBytes(of: head.0, toByteOffset: 0, as: UInt64.self)
+            raw.storeBytes(of: head.1, toByteOffset: 8, as: UInt64.self)
+            raw.storeBytes(of: tail, toByteOffset: 16, as: UInt32.self)
+            text[20] = UInt8(ascii: ".")
+            text.put(rest, in: 21...23, then: "Z")
+            text[25] = UInt8(ascii: "\"")
+        }
+    }
+}
+
+/// A second as `"yyyy-MM-ddTHH:mm:ss`, twenty bytes with the quote.
+struct TimestampText {
+    /// Since 1970.
+    private(set) var second = Int64.min
+    /// In the order of memory.
+    private(set) var head: (UInt64, UInt64) = (0, 0)
+    private(set) var tail: UInt32 = 0
+
+    init() {}
+
+    init(ofSecond second: Int64) {
+        self.second = second
+        let (dayOf1970, time) = second.flooredDivision(by: 86_400)
         let (era, dayOfEra) = (dayOf1970 + 719_468).flooredDivision(by: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
@@ -20,16 +47,18 @@ extension JSONWriter {
         let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
         let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
         let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
-        write(count: 26) { text in
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 21) { buffer in
+            guard let text = buffer.baseAddress else { return }
             text[0] = UInt8(ascii: "\"")
             text.put(year, in: 1...4, then: "-")
             text.put(month, in: 6...7, then: "-")
             text.put(day, in: 9...10, then: "T")
-            text.put(time / 3_600_000, in: 12...13, then: ":")
-            text.put(time / 60_000 % 60, in: 15...16, then: ":")
-            text.put(time / 1_000 % 60, in: 18...19, then: ".")
-            text.put(time % 1_000, in: 21...23, then: "Z")
-            text[25] = UInt8(ascii: "\"")
+            text.put(time / 3_600, in: 12...13, then: ":")
+            text.put(time / 60 % 60, in: 15...16, then: ":")
+            text.put(time % 60, in: 18...19, then: ".")
+            let raw = UnsafeRawPointer(text)
+            head = (raw.loadUnaligned(as: UInt64.self), raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+            tail = raw.loadUnaligned(fromByteOffset: 16, as: UInt32.self)
         }
     }
 }

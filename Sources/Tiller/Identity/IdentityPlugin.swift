@@ -35,6 +35,9 @@ public final class IdentityPlugin: CapturingPlugin {
     /// The type's name, as a text: to ask the runtime for it takes a millisecond at a process's start.
     public let storageKey = "IdentityPlugin"
 
+    /// False.
+    public let processesEvents = false
+
     /// An identity that is read from the instance's store.
     public init() {}
 

@@ -52,6 +52,8 @@ public final class LifecyclePlugin: CapturingPlugin, LifecycleObserver {
 
     /// False: it makes events, and looks at none.
     public let capturesEvents = false
+    /// False.
+    public let processesEvents = false
 
     private let application: ApplicationInfo
     private let sendsEvents: Bool

@@ -35,6 +35,9 @@ public protocol CapturingPlugin: Plugin {
     /// same.
     var capturesEvents: Bool { get }
 
+    /// Whether `process` does anything; where not, it is not called. Always the same.
+    var processesEvents: Bool { get }
+
     /// Makes the state, once when the plugin is added, and again when stored state that was unreadable can be read.
     ///
     /// - Parameters:
@@ -92,6 +95,8 @@ extension CapturingPlugin {
     public var contextKeys: [String] { [] }
     /// True.
     public var capturesEvents: Bool { true }
+    /// True.
+    public var processesEvents: Bool { true }
     /// None.
     public func commands(before event: borrowing Event, state: State) -> [any Command] { [] }
     /// Ignores it.

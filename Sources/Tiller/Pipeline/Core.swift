@@ -248,7 +248,7 @@ extension Core {
     var seals: Bool { slots.contains { $0.seals } }
 
     /// The keys that capturing plugins keep to themselves.
-    var contextKeys: [String] { slots.flatMap(\.contextKeys) }
+    var contextKeys: JSONObject.Keys { JSONObject.Keys(slots.flatMap(\.contextKeys)) }
 
     /// What a seal gave an event, and what it asks for.
     struct Seal: Sendable {

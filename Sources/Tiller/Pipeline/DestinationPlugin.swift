@@ -87,7 +87,7 @@ public final class OwnPlugins: Sendable {
     /// The event as this destination sees it, or `nil` if one of its plugins drops it.
     ///
     /// - Parameter contextKeys: What these plugins change or add there is undone; a removal stays.
-    func process(_ sealed: Event, keeping contextKeys: [String], in analytics: Analytics) -> Event? {
+    func process(_ sealed: Event, keeping contextKeys: JSONObject.Keys, in analytics: Analytics) -> Event? {
         var event = sealed
         let fixed = sealed.fields.fixed
         for plugin in ordered where !event.pass(plugin, keeping: fixed, in: analytics) { return nil }
@@ -116,9 +116,10 @@ extension Event {
     ///
     /// - Returns: Whether there was anything to undo.
     @discardableResult
-    mutating func undoChanges(under keys: [String], since before: JSONObject) -> Bool {
+    mutating func undoChanges(under keys: JSONObject.Keys, since before: JSONObject) -> Bool {
+        if context.isUntouched(under: keys, since: before) { return false }
         var isUndone = false
-        for key in keys where context[key] != nil && context[key] != before[key] {
+        for key in keys.texts where context[key] != nil && context[key] != before[key] {
             context[key] = before[key]
             isUndone = true
         }

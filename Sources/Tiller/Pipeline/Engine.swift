@@ -270,7 +270,7 @@ extension Engine {
 
 extension Engine {
     /// The keys that capturing plugins keep to themselves.
-    var contextKeys: [String] { core.withLock { $0.contextKeys } }
+    var contextKeys: JSONObject.Keys { core.withLock { $0.contextKeys } }
 
     /// Runs a body in a critical section if some capturing plugin wants to seal.
     ///

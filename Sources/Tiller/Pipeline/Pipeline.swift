@@ -146,17 +146,26 @@ extension Pipeline {
         stages.withLock { ($0[.before] ?? []) + ($0[.enrichment] ?? []) }
     }
 
+    /// Plugins that only capture are passed by.
+    private static func processes(_ plugin: any Plugin) -> Bool {
+        (plugin as? any CapturingPlugin)?.processesEvents ?? true
+    }
+
     /// What an event meets until a plugin comes or goes.
     private struct Way {
         let plugins: [any Plugin]
+        /// Those that see events.
+        let processing: [any Plugin]
         let dataPlane: (any DataPlaneDestination)?
         /// What other plugins than their owner did to these keys of the context is undone; a removal stays.
-        let contextKeys: [String]
+        let contextKeys: JSONObject.Keys
     }
 
     private func way(in engine: Engine) -> Way {
-        Way(
-            plugins: orderedPlugins, dataPlane: dataPlane.withLock { $0?.destination },
+        let plugins = orderedPlugins
+        return Way(
+            plugins: plugins, processing: plugins.filter(Self.processes),
+            dataPlane: dataPlane.withLock { $0?.destination },
             contextKeys: engine.contextKeys)
     }
 
@@ -167,14 +176,14 @@ extension Pipeline {
     ) {
         var event = event
         let fixed = event.fields.fixed
-        for plugin in way.plugins where !event.pass(plugin, keeping: fixed, in: analytics) {
+        for plugin in way.processing where !event.pass(plugin, keeping: fixed, in: analytics) {
             let name = String(describing: type(of: plugin))
             diagnostics.log(.debug, "\(name) dropped an event of kind \(event.kind)")
             chunk.release(event, as: .plugin(name))
             return
         }
         if event.undoChanges(under: way.contextKeys, since: fixed.captured.context) {
-            let keys = way.contextKeys.joined(separator: ", ")
+            let keys = way.contextKeys.texts.joined(separator: ", ")
             diagnostics.once(
                 "undone", .warn, "A plugin changed context keys of another (\(keys)); that was undone")
         }
@@ -246,7 +255,9 @@ extension Pipeline {
         for (reason, sum) in chunk.releases { engine.release(count: sum.count, bytes: sum.bytes, as: reason) }
         chunk.closeChanges()
         seal(&chunk, engine)
-        deliver(chunk.items, engine)
+        var items: [Chunk.Item] = []
+        swap(&items, &chunk.items)
+        deliver(items, engine)
         chunk = Chunk()
         engine.didChange()
     }
@@ -268,17 +279,26 @@ extension Pipeline {
         }
     }
 
-    private func deliver(_ items: [Chunk.Item], _ engine: Engine) {
+    private func deliver(_ items: consuming [Chunk.Item], _ engine: Engine) {
         guard !items.isEmpty else { return }
+        let (runners, handed) = handedOn(items)
         let dataPlane = dataPlane.withLock { $0 }
+        let through = dataPlane.flatMap { $0.destination.ownPlugins.isEmpty ? nil : $0.destination }
         let eventsBefore = store.counts.appended
         var batch = StoreWriter.Batch()
         var passed: (count: Int, bytes: Int) = (0, 0)
-        for item in items {
-            switch item {
+        batch.reserve(items.count)
+        for index in items.indices {
+            // Taken out: what is not copied need not be counted.
+            var item = Chunk.Item.flush
+            swap(&item, &items[index])
+            switch consume item {
             case .survivor(let survivor):
-                if let dataPlane {
-                    take(survivor, for: dataPlane.destination, into: &batch, engine)
+                if let through {
+                    take(survivor, through: through, into: &batch, engine)
+                } else if let encoded = survivor.encoded {
+                    batch.add(
+                        encoded, moment: survivor.event.moment, cost: survivor.event.cost, with: survivor.changes)
                 } else {
                     passed = (passed.count + 1, passed.bytes + survivor.event.cost)
                     batch.addState(survivor.changes)
@@ -297,7 +317,7 @@ extension Pipeline {
         writer.write(&batch, for: engine)
         engine.release(count: passed.count, bytes: passed.bytes, as: nil)
         if store.counts.appended > eventsBefore { dataPlane?.uploads.didStoreChunk() }
-        handToRunners(items)
+        if !handed.isEmpty { for runner in runners { runner.take(handed) } }
     }
 
     /// Of the data plane that was attached last; they may go on after the pipeline's end.
@@ -306,9 +326,10 @@ extension Pipeline {
     /// What the store has not written is tried again; the executor's.
     func writeAgain(_ engine: Engine) { writer.writeAgain(for: engine) }
 
-    private func handToRunners(_ items: [Chunk.Item]) {
+    /// What other destinations get, and who they are.
+    private func handedOn(_ items: [Chunk.Item]) -> ([DestinationRunner], [DestinationItem]) {
         let runners = runners.withLock { $0 }
-        guard !runners.isEmpty else { return }
+        guard !runners.isEmpty else { return ([], []) }
         let handed = items.compactMap { item -> DestinationItem? in
             switch item {
             case .survivor(let survivor): .event(survivor.event)
@@ -317,24 +338,18 @@ extension Pipeline {
             case .flush: .flush
             }
         }
-        if !handed.isEmpty { for runner in runners { runner.take(handed) } }
+        return (runners, handed)
     }
 
+    /// They come after the seal, so that what they drop spends no mark.
     private func take(
-        _ survivor: Survivor, for dataPlane: any DataPlaneDestination, into batch: inout StoreWriter.Batch,
+        _ survivor: Survivor, through dataPlane: any DataPlaneDestination, into batch: inout StoreWriter.Batch,
         _ engine: Engine
     ) {
         let cost = survivor.event.cost
-        guard !dataPlane.ownPlugins.isEmpty else {
-            if let encoded = survivor.encoded {
-                batch.add(encoded, of: survivor.event, cost: cost, with: survivor.changes)
-            } else {
-                batch.addState(survivor.changes)
-            }
-            return
-        }
         switch throughOwnPlugins(survivor.event, of: dataPlane, engine) {
-        case .success(let (event, encoded)): batch.add(encoded, of: event, cost: cost, with: survivor.changes)
+        case .success(let (event, encoded)):
+            batch.add(encoded, moment: event.moment, cost: cost, with: survivor.changes)
         case .failure(let drop):
             engine.release(count: 1, bytes: cost, as: drop.reason)
             batch.addState(survivor.changes)
@@ -345,8 +360,7 @@ extension Pipeline {
         let reason: Account.Reason
     }
 
-    /// They come after the seal, so that what they drop spends no mark; what they leave must still be an event that the
-    /// data plane takes.
+    /// What a data plane's own plugins leave must still be an event that it takes.
     private func throughOwnPlugins(
         _ sealed: Event, of dataPlane: any DataPlaneDestination, _ engine: Engine
     ) -> Result<(Event, EncodedEvent), Drop> {
@@ -356,7 +370,9 @@ extension Pipeline {
         }
         guard restoreIdentity(of: &event) else { return .failure(Drop(reason: .invalid)) }
         var writer = JSONWriter()
-        guard let encoded = encode(event, for: dataPlane, with: &writer) else { return .failure(Drop(reason: .tooLarge)) }
+        guard let encoded = encode(event, for: dataPlane, with: &writer) else {
+            return .failure(Drop(reason: .tooLarge))
+        }
         return .success((event, encoded))
     }
 }

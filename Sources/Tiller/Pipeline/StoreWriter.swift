@@ -26,8 +26,8 @@ final class StoreWriter: Sendable {
 
     /// Stores what waits to be stored, then the new: state in one record with the event that it belongs to.
     func write(_ batch: inout Batch, for engine: Engine) {
-        let new = batch
-        batch = Batch()
+        var new = Batch()
+        swap(&new, &batch)
         if new.records.isEmpty, store.hasStoredAll || !store.isDurable { return }
         let taken = store.take(new.records)
         engine.didStore(count: taken.storedCount, bytes: taken.storedBytes, correction: new.bytes - new.cost)
@@ -71,15 +71,20 @@ final class StoreWriter: Sendable {
 }
 
 extension StoreWriter.Batch {
+    /// Makes room for so many records more.
+    mutating func reserve(_ count: Int) { records.reserveCapacity(records.count + count) }
+
     /// - Parameters:
     ///   - cost: What the event costs in memory until it is stored.
     ///   - changes: The state that changed with it.
-    mutating func add(_ encoded: EncodedEvent, of event: Event, cost: Int, with changes: [StateChange]) {
+    mutating func add(
+        _ encoded: consuming EncodedEvent, moment: Moment, cost: Int, with changes: consuming [StateChange]
+    ) {
+        bytes += encoded.bytes.count
         let content = StoreRecord.Content(
-            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: event.moment, shared: encoded.shared)
+            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: moment, shared: encoded.shared)
         records.append(StoreRecord(event: content, changes: changes))
         self.cost += cost
-        bytes += encoded.bytes.count
     }
 
     /// State without an event; neighbouring state is one record.

@@ -25,6 +25,9 @@ public final class SessionTrackingPlugin: CapturingPlugin {
     /// Written by this plugin alone.
     public let contextKeys = [ContextKey.id, ContextKey.start]
 
+    /// False.
+    public let processesEvents = false
+
     private let configuration: SessionConfiguration
     private let isAutomatic: Bool
 

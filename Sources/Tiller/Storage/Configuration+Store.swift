@@ -38,7 +38,8 @@ extension Configuration {
         do {
             let log = try EventLog(
                 folder: folder, on: fileSystem, limits: limits, boot: time.bootHash,
-                wallMilliseconds: { [time] in time.wallMilliseconds }, diagnostics: deferring)
+                wallMilliseconds: { [time] in time.wallMilliseconds },
+                housekeeper: executors.makeQueue("tiller.housekeeping"), diagnostics: deferring)
             // Without locks what is remembered is read, and everything else is kept in memory.
             return log.isDurable
                 ? OverflowingStore(log, messages: messages) : inMemory(log, diagnostics, messages: messages)

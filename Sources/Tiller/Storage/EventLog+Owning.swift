@@ -70,6 +70,7 @@ extension EventLog {
     /// Nothing but what this instance wrote itself is its own from now on. With the writer's lock; told by `endOfCall`.
     func becomeGuest() {
         reader.withLock { reader in
+            dropPendingCheckpoint()
             known.withLock { known in
                 known.isOwner = false
                 known.mustCompleteErasure = false
@@ -107,6 +108,7 @@ extension EventLog {
         } catch {
             diagnostics.once("sync", .error, "What is stored could not be brought to the disk itself", error)
         }
+        dropPendingCheckpoint()
         writer.appender.take()?.close()
         writer.isDirty = false
         writer.unsynced = []

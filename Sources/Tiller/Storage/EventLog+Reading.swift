@@ -186,7 +186,8 @@ extension EventLog {
             guard known.isOwner else { return (false, false) }
             let waits = !known.index.finishedSegments(covered: false).isEmpty
             let isFinished = !known.index.finishedSegments(covered: true).isEmpty || known.index.runToFold != nil
-            return (waits || isFinished, waits)
+            // One that is being written removes what it covers.
+            return (waits || isFinished, waits && known.pending == nil)
         }
         guard isFinished else { return }
         if needsCheckpoint {

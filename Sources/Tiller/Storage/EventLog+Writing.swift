@@ -97,12 +97,16 @@ extension EventLog {
         var next = writer.next
         var count = 0
         var changeCount = 0
-        for record in records where writer.size + bytes.count < segmentBytes || count == 0 {
-            bytes.append(record, number: next, boot: boot)
-            if record.event != nil { next += 1 }
-            changes.merge(record.changes)
-            if !record.changes.isEmpty { changeCount += 1 }
-            count += 1
+        records.withUnsafeBufferPointer { records in
+            while count < records.count, writer.size + bytes.count < segmentBytes || count == 0 {
+                bytes.append(records[count], number: next, boot: boot)
+                if records[count].event != nil { next += 1 }
+                if !records[count].changes.isEmpty {
+                    changes.merge(records[count].changes)
+                    changeCount += 1
+                }
+                count += 1
+            }
         }
         do {
             try appender.append(bytes[...])
@@ -210,7 +214,7 @@ extension EventLog {
     /// The segment is synced by the checkpoint that its end asks for; a guest writes none.
     private func endSegment(_ writer: inout Writer) {
         if isOwned {
-            checkpoint(&writer)
+            checkpointLater(&writer)
         } else {
             try? sync(&writer)  // events survive the process anyway
         }
@@ -280,94 +284,9 @@ extension EventLog {
     }
 }
 
-// MARK: - Checkpoints and the disk
+// MARK: - The end
 
 extension EventLog {
-    /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
-    func checkpoint(_ writer: inout Writer) {
-        let (checkpoint, keepsOld) = known.withLock { known -> (Checkpoint?, Bool) in
-            guard case .objects(let objects) = known.contents, !known.index.hasUnread else { return (nil, false) }
-            var checkpoint = known.checkpoint
-            checkpoint.objects = objects
-            return (checkpoint, known.keepsOldCheckpoint)
-        }
-        // What is not known is not replaced, and what lies in the place of a removed folder is not ours.
-        guard isOwned, isInPlace, !known.withLock({ $0.mustCompleteErasure }), var checkpoint else { return }
-        checkpoint.place = known.withLock { known in
-            if writer.run != nil {
-                return LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
-            }
-            // An owner without a run has read all owners before it.
-            return max(known.index.covered, LogPlace(run: known.highestRun + 1))
-        }
-        do {
-            try sync(&writer)
-            // Earlier processes may have been killed before they did so.
-            for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
-                try disk.sync(files.segment(segment, of: run))
-            }
-            let new = files.checkpoint + ".new"
-            try disk.store(checkpoint.bytes, at: new)
-            if keepsOld { try keepOldCheckpoint() }
-            try disk.move(new, to: files.checkpoint)
-            try disk.sync(files.folder)
-        } catch {
-            diagnostics.once("checkpoint", .error, "The state's checkpoint could not be written", error)
-            return
-        }
-        let place = checkpoint.place
-        known.withLock { known in
-            known.index.covered = place
-            known.changesSinceCheckpoint = 0
-            known.keepsOldCheckpoint = false
-        }
-    }
-
-    private func keepOldCheckpoint() throws {
-        do {
-            try disk.move(files.checkpoint, to: files.checkpoint + ".unreadable")
-        } catch FileFailure.missing {}  // nothing to keep
-    }
-
-    func sync() {
-        defer { messages.deliver() }
-        writer.withLock { writer in
-            do {
-                try sync(&writer)
-            } catch {
-                diagnostics.once("sync", .error, "What is stored could not be brought to the disk itself", error)
-            }
-        }
-    }
-
-    func sync(_ writer: inout Writer) throws {
-        try writer.appender?.sync()
-        writer.isDirty = false
-        while let segment = writer.unsynced.first {
-            try sync(segment)
-            writer.unsynced.removeFirst()
-        }
-        if writer.mustSyncFolder { try disk.sync(files.folder) }
-        writer.mustSyncFolder = false
-    }
-
-    /// One that has been delivered and removed needs none.
-    private func sync(_ segment: Int) throws {
-        func path() -> String? {
-            known.withLock { known in
-                let run = known.index.ownRun
-                let segments = known.index.runs.first { $0.number == run }?.segments
-                return segments?.first { $0.index == segment }.map { files.segment($0, of: run) }
-            }
-        }
-        guard let present = path() else { return }
-        do {
-            try disk.sync(present)
-        } catch {
-            if path() != nil { throw error }
-        }
-    }
-
     func endWriting() {
         defer {
             // Where nothing waits, nothing is delivered, which would see to it.
@@ -377,7 +296,7 @@ extension EventLog {
         writer.withLock { writer in
             guard !writer.isClosed else { return }
             writer.isClosed = true
-            if known.withLock({ $0.changesSinceCheckpoint > 0 }) { checkpoint(&writer) }
+            if known.withLock({ $0.changesSinceCheckpoint > 0 || $0.pending != nil }) { checkpoint(&writer) }
             try? sync(&writer)  // said by the checkpoint, if there was state; events survive the process anyway
             writer.appender.take()?.close()
         }

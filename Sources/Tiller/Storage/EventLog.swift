@@ -16,6 +16,8 @@ final class EventLog: EventStore {
         /// The last checkpoint that was read: what a later version of its format put beside the state is kept.
         var checkpoint: Checkpoint
         var changesSinceCheckpoint = 0
+        /// The checkpoint that waits to be written.
+        var pending: PendingCheckpoint?
         /// Keys whose stored value was no object and was replaced: the old checkpoint stays beside the new one.
         var keepsOldCheckpoint = false
         /// Whether the folder is this instance's.
@@ -90,9 +92,13 @@ final class EventLog: EventStore {
     let ownership: FolderOwnership?
     let handlers = Locked(Handlers())
     private let birth = ForkedChild.generation
+    /// Writes checkpoints while the log goes on; `nil`: each is written in its place.
+    let housekeeper: (any WorkQueue)?
     /// Taken in this order; the last one never while a file is read or written.
     let writer = Locked(Writer())
     let reader: Locked<Reader>
+    /// How many checkpoints were written: one at a time is.
+    let checkpoints = Locked(0)
     let known: Locked<Known>
 
     /// Opens the log of a folder, which is made if it is not there.
@@ -100,7 +106,8 @@ final class EventLog: EventStore {
     /// An instance of this process that is closing the folder is waited for, one second at the most.
     init(
         folder: String, on disk: any FileSystem = SystemFiles(), limits: Limits = Limits(), boot: UInt64,
-        wallMilliseconds: @escaping @Sendable () -> Int64 = { SystemTime().wallMilliseconds }, diagnostics: Diagnostics
+        wallMilliseconds: @escaping @Sendable () -> Int64 = { SystemTime().wallMilliseconds },
+        housekeeper: (any WorkQueue)? = nil, diagnostics: Diagnostics
     ) throws {
         self.disk = disk
         files = LogFiles(folder: folder)
@@ -108,6 +115,7 @@ final class EventLog: EventStore {
         self.limits = limits
         self.boot = boot
         self.wallMilliseconds = wallMilliseconds
+        self.housekeeper = housekeeper
         try disk.makeFolder(folder)
         ownership = try Self.ownership(of: files, on: disk, self.diagnostics)
         let isOwner = ownership?.isHeld ?? false
@@ -177,6 +185,7 @@ final class EventLog: EventStore {
         if isInherited { return }
         defer { messages.deliver() }
         writer.withLock { writer in
+            dropPendingCheckpoint()
             writer.isClosed = true
             writer.appender.take()?.close()
             writer.run.take()?.unlock()

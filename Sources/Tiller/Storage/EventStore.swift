@@ -131,6 +131,21 @@ package struct StoreRecord: Sendable {
     package internal(set) var changes: [StateChange]
 }
 
+extension ArraySlice<StoreRecord> {
+    /// How many events there are, and how large they are together. In place: to copy a record takes longer than to look.
+    var events: (count: Int, bytes: Int) {
+        withUnsafeBufferPointer { records in
+            var sum = (count: 0, bytes: 0)
+            for index in records.indices {
+                guard let bytes = records[index].event?.bytes.count else { continue }
+                sum.count += 1
+                sum.bytes += bytes
+            }
+            return sum
+        }
+    }
+}
+
 /// What a batch may hold.
 package struct BatchBounds: Sendable {
     /// Of the body, uncompressed. One event is taken whatever its size.

@@ -76,7 +76,7 @@ extension [UInt8] {
     /// - Parameters:
     ///   - number: The event's, or without an event that of the next one.
     ///   - boot: The hash of the boot's identity.
-    mutating func append(_ record: StoreRecord, number: UInt64, boot: UInt64) {
+    mutating func append(_ record: borrowing StoreRecord, number: UInt64, boot: UInt64) {
         let state = record.changes.isEmpty ? [] : record.changes.encoded
         var header = LogRecordHeader()
         let event = record.event?.bytes ?? []

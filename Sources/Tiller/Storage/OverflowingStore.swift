@@ -95,13 +95,13 @@ extension OverflowingStore {
     func take(_ records: [StoreRecord]) -> Taken {
         defer { messages?.deliver() }
         guard base.isDurable else { return Taken(failure: base.append(records).failure) }
-        let count = records.count { $0.event != nil }
+        let (count, _) = records[...].events
         if count > 0 { tally.withLock { $0.taken += count } }
         return queue.withLock { queue in
             var taken = Taken()
             if queue.isEmpty, !records.isEmpty {
                 let (stored, failure) = base.append(records)
-                taken.note(records.prefix(stored))
+                taken.note(records[..<stored])
                 taken.failure = failure
                 queue.didPass(taken.storedCount)
                 queue.add(records.dropFirst(stored))
@@ -123,7 +123,7 @@ extension OverflowingStore {
         for limit in [1, Int.max] where !queue.isEmpty {
             let records = queue.first(limit)
             let (stored, failure) = base.append(records)
-            taken.note(records.prefix(stored))
+            taken.note(records[..<stored])
             taken.failure = failure
             if stored > 0 { queue.didWrite(stored, as: base.lastAppend) }
             if failure != nil { return }
@@ -159,11 +159,10 @@ extension OverflowingStore {
 }
 
 extension OverflowingStore.Taken {
-    fileprivate mutating func note(_ records: some Sequence<StoreRecord>) {
-        for case let event? in records.map(\.event) {
-            storedCount += 1
-            storedBytes += event.bytes.count
-        }
+    fileprivate mutating func note(_ records: ArraySlice<StoreRecord>) {
+        let (count, bytes) = records.events
+        storedCount += count
+        storedBytes += bytes
     }
 }
 

@@ -232,7 +232,7 @@ private func events(_ url: String) throws -> [JSONObject] {
 
 /// `tiller serve` as a child process, for the one thread that made it. No wait is longer than four minutes.
 private final class TillerServer {
-    private let process = Process()
+    private let program: Program
     private let output = Pipe()
     private let errorFile: URL
     private let ended = DispatchSemaphore(value: 0)
@@ -248,17 +248,18 @@ private final class TillerServer {
         errorFile = folder.url.appendingPathComponent("standard-error")
         try Data().write(to: errorFile)
         guard let executable = builtTiller else { throw CocoaError(.fileNoSuchFile) }
-        process.executableURL = executable
-        process.arguments = ["serve", "--port", "0"] + arguments
-        process.standardInput = FileHandle.nullDevice
         for end in [output.fileHandleForReading, output.fileHandleForWriting] {
             _ = fcntl(end.fileDescriptor, F_SETFD, FD_CLOEXEC)  // not for the children of other tests
         }
-        process.standardOutput = output
-        process.standardError = try FileHandle(forWritingTo: errorFile)
-        let ended = ended
-        process.terminationHandler = { _ in ended.signal() }
-        try process.run()
+        let errors = try FileHandle(forWritingTo: errorFile)
+        program = try Program(
+            executable.path, ["serve", "--port", "0"] + arguments,
+            output: output.fileHandleForWriting.fileDescriptor, errors: errors.fileDescriptor)
+        try errors.close()
+        Thread.detachNewThread { [program, ended] in
+            _ = program.wait()
+            ended.signal()
+        }
         try output.fileHandleForWriting.close()
         let line = try readLine()
         guard line.hasPrefix("listening on http://") else { throw Failure(reason: line) }
@@ -286,7 +287,7 @@ private final class TillerServer {
     func errors() -> String { (try? String(contentsOf: errorFile, encoding: .utf8)) ?? "" }
 
     func end(by signal: Int32) throws -> Int32 {
-        if signal == SIGINT { process.interrupt() } else { process.terminate() }
+        program.signal(signal)
         return waitForExit()
     }
 
@@ -294,12 +295,12 @@ private final class TillerServer {
     func waitForExit() -> Int32 {
         guard ended.wait(timeout: .now() + 240) == .success else { return -1 }
         ended.signal()
-        return process.terminationReason == .exit ? process.terminationStatus : -1
+        return if case .exit(let status) = program.wait() { status } else { -1 }
     }
 
     /// What may be left of it.
     func kill() {
-        if process.isRunning { _ = endProcess(process.processIdentifier, SIGKILL) }
+        program.signal(SIGKILL)
     }
 
     private func receive() throws -> Bool {
@@ -312,6 +313,3 @@ private final class TillerServer {
         return count > 0
     }
 }
-
-/// The system's, inside a type that has one of its own.
-private func endProcess(_ process: pid_t, _ signal: Int32) -> Int32 { kill(process, signal) }

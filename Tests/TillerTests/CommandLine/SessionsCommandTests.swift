@@ -243,22 +243,18 @@ func runTiller(_ arguments: [String], in folder: TestFolder, input: Data = Data(
     if !input.isEmpty { try input.write(to: inputFile) }
     let output = try file("standard-output")
     let errors = try file("standard-error")
-    let process = Process()
     guard let executable = builtTiller else { throw CocoaError(.fileNoSuchFile) }
-    process.executableURL = executable
-    process.arguments = arguments
-    process.currentDirectoryURL = folder.url
-    process.standardInput = input.isEmpty ? .nullDevice : try FileHandle(forReadingFrom: inputFile)
-    process.standardOutput = output.handle
-    process.standardError = errors.handle
-    let status = try await withCheckedThrowingContinuation { (done: CheckedContinuation<Int32, any Error>) in
-        process.terminationHandler = { done.resume(returning: $0.terminationStatus) }
-        do {
-            try process.run()
-        } catch {
-            done.resume(throwing: error)
+    let inputHandle = input.isEmpty ? nil : try FileHandle(forReadingFrom: inputFile)
+    let program = try Program(
+        executable.path, arguments, in: folder.path, input: inputHandle?.fileDescriptor,
+        output: output.handle.fileDescriptor, errors: errors.handle.fileDescriptor)
+    let end = await program.ended()
+    withExtendedLifetime((inputHandle, output.handle, errors.handle)) {}
+    let status: Int32 =
+        switch end {
+        case .exit(let status): status
+        case .signal(let number): -number
         }
-    }
     return CommandResult(
         status: status, output: try String(contentsOf: output.url, encoding: .utf8),
         errors: try String(contentsOf: errors.url, encoding: .utf8))

@@ -261,3 +261,10 @@ private struct Sent {
         _ = try JSONSerialization.jsonObject(with: Data(bytes))
     }
 }
+
+extension EncodedEvent {
+    fileprivate init(_ event: borrowing Event, channel: Channel) {
+        var writer = JSONWriter()
+        self.init(event, channel: channel, with: &writer)
+    }
+}

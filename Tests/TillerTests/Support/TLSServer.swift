@@ -24,8 +24,8 @@ final class TLSServer: Sendable {
 
     let port: Int
     private let folder = TestFolder()
-    private let process: Locked<Process>
-    /// While it is open the server runs.
+    private let program: Program
+    /// While it is open the server runs, if it is not killed.
     private let input = Pipe()
 
     init() throws {
@@ -33,17 +33,19 @@ final class TLSServer: Sendable {
         try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
         let key = folder.path + "/key.pem"
         let certificate = folder.path + "/certificate.pem"
-        let maker = try Self.run(
+        let maker = try Program(
             tool,
             [
                 "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
                 "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
-            ], Pipe(), Pipe())
-        maker.waitUntilExit()
+            ])
+        guard maker.wait() == .exit(0) else { throw Failure(reason: "openssl made no certificate") }
         let output = Pipe()
-        let server = try Self.run(
-            tool, ["s_server", "-accept", "127.0.0.1:0", "-key", key, "-cert", certificate], input, output)
-        process = Locked(server)
+        program = try Program(
+            tool, ["s_server", "-accept", "127.0.0.1:0", "-key", key, "-cert", certificate],
+            input: input.fileHandleForReading.fileDescriptor, output: output.fileHandleForWriting.fileDescriptor)
+        try input.fileHandleForReading.close()
+        try output.fileHandleForWriting.close()
         var said = Data()
         var port: Int?
         while port == nil {
@@ -61,20 +63,5 @@ final class TLSServer: Sendable {
         }
     }
 
-    deinit {
-        try? input.fileHandleForWriting.close()
-        // It blocks all other signals: it has the mask of the thread that started it.
-        process.withLock { _ = kill($0.processIdentifier, SIGKILL) }
-    }
-
-    private static func run(_ tool: String, _ arguments: [String], _ input: Pipe, _ output: Pipe) throws -> Process {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: tool)
-        process.arguments = arguments
-        process.standardInput = input
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        return process
-    }
+    deinit { try? input.fileHandleForWriting.close() }
 }

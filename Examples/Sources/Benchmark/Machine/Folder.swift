@@ -29,11 +29,11 @@ struct Folder: Sendable {
 
     func remove() { try? FileManager.default.removeItem(at: url) }
 
-    /// What its files hold.
+    /// What its files hold. One that is renamed meanwhile, as a checkpoint is, counts for nothing.
     func bytes() throws -> Int {
         try FileManager.default.subpathsOfDirectory(atPath: url.path).reduce(0) { sum, path in
-            let attributes = try FileManager.default.attributesOfItem(atPath: url.path + "/" + path)
-            guard attributes[.type] as? FileAttributeType == .typeRegular else { return sum }
+            let attributes = try? FileManager.default.attributesOfItem(atPath: url.path + "/" + path)
+            guard let attributes, attributes[.type] as? FileAttributeType == .typeRegular else { return sum }
             return sum + (attributes[.size] as? Int ?? 0)
         }
     }

@@ -1,4 +1,5 @@
 // swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation
+
 public import Foundation
 
 // What Tiller asks UIKit for its context, declared as UIKit declares it. In the stub the values can be set.

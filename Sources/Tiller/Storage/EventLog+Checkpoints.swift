@@ -1,0 +1,164 @@
+// MARK: - Checkpoints
+
+extension EventLog {
+    /// What a checkpoint is to say.
+    struct PendingCheckpoint: Sendable {
+        var checkpoint: Checkpoint
+        /// Whether the present one, which can't be read, is kept beside it.
+        let keepsOld: Bool
+        /// How many changes of state it takes in.
+        let changeCount: Int
+    }
+
+    /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
+    func checkpoint(_ writer: inout Writer) {
+        checkpoints.withLock { count in
+            guard let new = nextCheckpoint(writer) else { return }
+            do {
+                try sync(&writer)
+                try write(new)
+                known.withLock { $0.pending = nil }
+                count += 1
+            } catch {
+                sayThatItFailed(error)
+            }
+        }
+    }
+
+    /// The state up to here, written while the log goes on, where somebody does that: a disk takes longer to sync a segment
+    /// than the next one takes to fill. Of several that wait only the last is written.
+    func checkpointLater(_ writer: inout Writer) {
+        guard let housekeeper else { return checkpoint(&writer) }
+        guard let new = nextCheckpoint(writer) else { return }
+        let isAskedFor = known.withLock { known in
+            defer { known.pending = new }
+            return known.pending != nil
+        }
+        if !isAskedFor { housekeeper.async { [weak self] in self?.writePendingCheckpoints() } }
+    }
+
+    /// None that waits is written any more, and none is being written: the folder, or what is known of it, changes hands.
+    func dropPendingCheckpoint() {
+        known.withLock { $0.pending = nil }
+        checkpoints.withLock { _ in }
+    }
+
+    private func writePendingCheckpoints() {
+        defer { messages.deliver() }
+        while writePendingCheckpoint() {}
+        reader.withLock { reader in if !reader.isClosed { sweep(&reader) } }
+    }
+
+    /// - Returns: Whether there was one.
+    private func writePendingCheckpoint() -> Bool {
+        checkpoints.withLock { count in
+            guard let new = known.withLock({ $0.pending }) else { return false }
+            do {
+                guard isInPlace else { throw Removed() }
+                for segment in known.withLock({ $0.index.ownSegments(upTo: new.checkpoint.place) }) {
+                    try syncIfThere(segment.index, of: new.checkpoint.place.run)
+                }
+                try disk.sync(files.folder)
+                try write(new)
+                count += 1
+            } catch {
+                sayThatItFailed(error)
+            }
+            known.withLock { known in
+                if known.pending?.checkpoint.place == new.checkpoint.place { known.pending = nil }
+            }
+            return true
+        }
+    }
+
+    private func nextCheckpoint(_ writer: Writer) -> PendingCheckpoint? {
+        // What is not known is not replaced, and what lies in the place of a removed folder is not ours.
+        guard isOwned, isInPlace else { return nil }
+        return known.withLock { known in
+            guard case .objects(let objects) = known.contents, !known.index.hasUnread, !known.mustCompleteErasure else {
+                return nil
+            }
+            var checkpoint = known.checkpoint
+            checkpoint.objects = objects
+            if writer.run != nil {
+                checkpoint.place = LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
+            } else {
+                // An owner without a run has read all owners before it.
+                checkpoint.place = max(known.index.covered, LogPlace(run: known.highestRun + 1))
+            }
+            return PendingCheckpoint(
+                checkpoint: checkpoint, keepsOld: known.keepsOldCheckpoint, changeCount: known.changesSinceCheckpoint)
+        }
+    }
+
+    private func write(_ new: PendingCheckpoint) throws {
+        // Earlier processes may have been killed before they did so.
+        for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
+            try disk.sync(files.segment(segment, of: run))
+        }
+        let path = files.checkpoint + ".new"
+        try disk.store(new.checkpoint.bytes, at: path)
+        if new.keepsOld { try keepOldCheckpoint() }
+        try disk.move(path, to: files.checkpoint)
+        try disk.sync(files.folder)
+        known.withLock { known in
+            known.index.covered = new.checkpoint.place
+            known.changesSinceCheckpoint -= new.changeCount
+            if new.keepsOld { known.keepsOldCheckpoint = false }
+        }
+    }
+
+    private func keepOldCheckpoint() throws {
+        do {
+            try disk.move(files.checkpoint, to: files.checkpoint + ".unreadable")
+        } catch FileFailure.missing {}  // nothing to keep
+    }
+
+    private func sayThatItFailed(_ error: any Error) {
+        diagnostics.once("checkpoint", .error, "The state's checkpoint could not be written", error)
+    }
+}
+
+// MARK: - The disk itself
+
+extension EventLog {
+    func sync() {
+        defer { messages.deliver() }
+        writer.withLock { writer in
+            do {
+                try sync(&writer)
+            } catch {
+                diagnostics.once("sync", .error, "What is stored could not be brought to the disk itself", error)
+            }
+        }
+    }
+
+    func sync(_ writer: inout Writer) throws {
+        try writer.appender?.sync()
+        writer.isDirty = false
+        while let segment = writer.unsynced.first {
+            // What a checkpoint covers was synced before it.
+            let (run, isSynced) = known.withLock { ($0.index.ownRun, $0.index.isInCheckpoint(segment)) }
+            if !isSynced { try syncIfThere(segment, of: run) }
+            writer.unsynced.removeFirst()
+        }
+        if writer.mustSyncFolder { try disk.sync(files.folder) }
+        writer.mustSyncFolder = false
+    }
+
+    /// One that has been delivered and removed needs no sync.
+    private func syncIfThere(_ segment: Int, of run: Int) throws {
+        func path() -> String? {
+            known.withLock { known in
+                let segments = known.index.runs.first { $0.number == run }?.segments
+                return segments?.first { $0.index == segment }.map { files.segment($0, of: run) }
+            }
+        }
+        guard let present = path() else { return }
+        do {
+            try disk.sync(present)
+        } catch {
+            if path() != nil { throw error }
+        }
+    }
+}
