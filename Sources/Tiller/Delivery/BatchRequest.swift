@@ -41,17 +41,7 @@ struct BatchEndpoint: Sendable {
     func request(
         for batch: StoredBatch, _ circumstances: Circumstances, compresses: Bool = false
     ) -> TransportRequest {
-        var writer = JSONWriter(capacity: batch.size)
-        writer.raw("{\"batch\":[")
-        for (index, event) in batch.events.enumerated() {
-            if index > 0 { writer.raw(",") }
-            batch.bytes[event.bytes].dropLast().withUnsafeBufferPointer { writer.append(contentsOf: $0) }
-            writer.raw(",\"sentAt\":")
-            let age = circumstances.age(of: event, isOwnRun: batch.isOwnRun)
-            writer.writeTimestamp(event.wallMilliseconds.addingClamped(age))
-            writer.raw("}")
-        }
-        writer.raw("]}")
+        var body = body(of: batch, circumstances)
         var headers = circumstances.retryHeaders
         headers["Content-Type"] = "application/json"
         // Else the system's client names the program and the user's language.
@@ -61,12 +51,30 @@ struct BatchEndpoint: Sendable {
         let anonymousId = circumstances.isPerIdentity ? batch.anonymousId : nil
         headers["AnonymousId"] =
             anonymousId.flatMap { $0.isHeaderValue ? $0 : nil } ?? circumstances.installationId
-        var body = writer.bytes
         if compresses, let compressed = compress(body) {
             headers["Content-Encoding"] = "gzip"
             body = compressed
         }
         return TransportRequest(url: url, headers: headers, body: body, timeout: circumstances.timeout)
+    }
+
+    private func body(of batch: StoredBatch, _ circumstances: Circumstances) -> [UInt8] {
+        var body: [UInt8] = []
+        body.reserveCapacity(batch.size + 1)
+        body += "{\"batch\":[".utf8
+        var end = JSONWriter()
+        for event in batch.events {
+            body.append(contentsOf: event.bytes.dropLast())
+            end.clear()
+            end.raw(",\"sentAt\":")
+            let age = circumstances.age(of: event, isOwnRun: batch.isOwnRun)
+            end.writeTimestamp(event.wallMilliseconds.addingClamped(age))
+            end.raw("},")
+            body.append(contentsOf: end.utf8)
+        }
+        if !batch.events.isEmpty { body.removeLast() }
+        body += "]}".utf8
+        return body
     }
 }
 

@@ -23,7 +23,7 @@ struct RoadItem: Sendable {
 /// What waits between the calls and the pipeline: chunks, so that taking and recycling them costs nothing per item.
 struct Road: Sendable {
     /// Large enough to spread the cost of a critical section, small enough that the first event of a burst is not held up.
-    private static let chunkSize = 256
+    private static let chunkSize = 512
 
     private var chunks: [[RoadItem]] = []
     private var tail: [RoadItem] = []

@@ -12,13 +12,13 @@ extension EventLog {
 
     /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
     func checkpoint(_ writer: inout Writer) {
-        checkpoints.withLock { count in
-            guard let new = nextCheckpoint(writer) else { return }
+        checkpoints.withLock { named in
+            // What lies in the place of a removed folder is not ours.
+            guard isInPlace, let new = known.withLock({ nextCheckpoint(writer, $0) }) else { return }
             do {
                 try sync(&writer)
-                try write(new)
+                try write(new, &named)
                 known.withLock { $0.pending = nil }
-                count += 1
             } catch {
                 sayThatItFailed(error)
             }
@@ -29,10 +29,10 @@ extension EventLog {
     /// than the next one takes to fill. Of several that wait only the last is written.
     func checkpointLater(_ writer: inout Writer) {
         guard let housekeeper else { return checkpoint(&writer) }
-        guard let new = nextCheckpoint(writer) else { return }
         let isAskedFor = known.withLock { known in
-            defer { known.pending = new }
-            return known.pending != nil
+            let isAskedFor = known.pending != nil
+            known.pending = nextCheckpoint(writer, known)
+            return isAskedFor || known.pending == nil
         }
         if !isAskedFor { housekeeper.async { [weak self] in self?.writePendingCheckpoints() } }
     }
@@ -51,47 +51,46 @@ extension EventLog {
 
     /// - Returns: Whether there was one.
     private func writePendingCheckpoint() -> Bool {
-        checkpoints.withLock { count in
+        checkpoints.withLock { named in
+            // What lies in the place of a removed folder is not ours.
+            if !isInPlace { known.withLock { $0.pending = nil } }
             guard let new = known.withLock({ $0.pending }) else { return false }
+            let place = new.checkpoint.place
             do {
-                guard isInPlace else { throw Removed() }
-                for segment in known.withLock({ $0.index.ownSegments(upTo: new.checkpoint.place) }) {
-                    try syncIfThere(segment.index, of: new.checkpoint.place.run)
+                for segment in known.withLock({ $0.index.ownSegments(upTo: place) }) {
+                    try syncIfThere(segment.index, of: place.run)
                 }
-                try disk.sync(files.folder)
-                try write(new)
-                count += 1
+                if named.run != place.run || named.segment < place.segment { try disk.sync(files.folder) }
+                try write(new, &named)
             } catch {
                 sayThatItFailed(error)
             }
             known.withLock { known in
-                if known.pending?.checkpoint.place == new.checkpoint.place { known.pending = nil }
+                if known.pending?.checkpoint.place == place { known.pending = nil }
             }
             return true
         }
     }
 
-    private func nextCheckpoint(_ writer: Writer) -> PendingCheckpoint? {
-        // What is not known is not replaced, and what lies in the place of a removed folder is not ours.
-        guard isOwned, isInPlace else { return nil }
-        return known.withLock { known in
-            guard case .objects(let objects) = known.contents, !known.index.hasUnread, !known.mustCompleteErasure else {
-                return nil
-            }
-            var checkpoint = known.checkpoint
-            checkpoint.objects = objects
-            if writer.run != nil {
-                checkpoint.place = LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
-            } else {
-                // An owner without a run has read all owners before it.
-                checkpoint.place = max(known.index.covered, LogPlace(run: known.highestRun + 1))
-            }
-            return PendingCheckpoint(
-                checkpoint: checkpoint, keepsOld: known.keepsOldCheckpoint, changeCount: known.changesSinceCheckpoint)
+    /// `nil`: what is not known is not replaced.
+    private func nextCheckpoint(_ writer: Writer, _ known: Known) -> PendingCheckpoint? {
+        guard known.isOwner, case .objects(let objects) = known.contents, !known.index.hasUnread,
+            !known.mustCompleteErasure
+        else { return nil }
+        var checkpoint = known.checkpoint
+        checkpoint.objects = objects
+        if writer.run != nil {
+            checkpoint.place = LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
+        } else {
+            // An owner without a run has read all owners before it.
+            checkpoint.place = max(known.index.covered, LogPlace(run: known.highestRun + 1))
         }
+        return PendingCheckpoint(
+            checkpoint: checkpoint, keepsOld: known.keepsOldCheckpoint, changeCount: known.changesSinceCheckpoint)
     }
 
-    private func write(_ new: PendingCheckpoint) throws {
+    /// - Parameter named: The last of the own segments whose name the folder's last sync brought to the disk.
+    private func write(_ new: PendingCheckpoint, _ named: inout LogPlace) throws {
         // Earlier processes may have been killed before they did so.
         for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
             try disk.sync(files.segment(segment, of: run))
@@ -100,7 +99,10 @@ extension EventLog {
         try disk.store(new.checkpoint.bytes, at: path)
         if new.keepsOld { try keepOldCheckpoint() }
         try disk.move(path, to: files.checkpoint)
+        // One that was begun meanwhile has its name then too.
+        let last = known.withLock { LogPlace(run: $0.index.ownRun, segment: $0.index.lastOwnSegment) }
         try disk.sync(files.folder)
+        named = last
         known.withLock { known in
             known.index.covered = new.checkpoint.place
             known.changesSinceCheckpoint -= new.changeCount

@@ -113,8 +113,9 @@ extension EventLog {
             while let found = scanner.next(in: buffer) {
                 let header = found.header
                 guard header.eventLength > 0, header.number >= batch.end, header.number < end else { continue }
+                let place = bytes.startIndex + found.event.lowerBound
                 let isTaken = batch.take(
-                    UnsafeRawBufferPointer(rebasing: buffer[found.event]), anonymousId: header.anonymousId,
+                    bytes[place..<place + found.event.count], anonymousId: header.anonymousId,
                     number: header.number, wallMilliseconds: header.wallMilliseconds,
                     continuousNanoseconds: header.continuousNanoseconds, boot: header.boot, within: bounds)
                 if !isTaken { return found.payload.lowerBound - LogRecordHeader.size }

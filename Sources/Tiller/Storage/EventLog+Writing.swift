@@ -221,7 +221,8 @@ extension EventLog {
         leaveSegment(&writer)
         guard isOwned else { return }
         evict(&writer)
-        reader.withLock { sweep(&$0) }
+        // A checkpoint that is written later sees to it then.
+        if housekeeper == nil { reader.withLock { sweep(&$0) } }
     }
 
     /// The oldest segments go until the rest is as small, and as young, as it should be.

@@ -97,8 +97,8 @@ final class EventLog: EventStore {
     /// Taken in this order; the last one never while a file is read or written.
     let writer = Locked(Writer())
     let reader: Locked<Reader>
-    /// How many checkpoints were written: one at a time is.
-    let checkpoints = Locked(0)
+    /// Held while a checkpoint is written. The last of the own segments whose name is on the disk itself since.
+    let checkpoints = Locked(LogPlace())
     let known: Locked<Known>
 
     /// Opens the log of a folder, which is made if it is not there.

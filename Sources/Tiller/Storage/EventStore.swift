@@ -161,13 +161,19 @@ package struct StoredBatch: Sendable {
     package struct Event: Sendable {
         /// In the run.
         let number: UInt64
-        /// Where it lies in the batch's bytes.
-        let bytes: Range<Int>
+        /// As it is stored: a part of what was read, not a copy.
+        let bytes: ArraySlice<UInt8>
+        /// Where in `bytes` the anonymous id's text lies, from their start.
         let anonymousId: Range<Int>
         let wallMilliseconds: Int64
         let continuousNanoseconds: Int64
         /// The hash of the boot's identity; 0: unknown.
         let boot: UInt64
+
+        /// Escaped; empty if there is none.
+        var anonymousIdText: ArraySlice<UInt8> {
+            bytes.dropFirst(anonymousId.lowerBound).prefix(anonymousId.count)
+        }
 
         /// What the event takes of a body: with `"sentAt"` and a comma.
         var sizeInBatch: Int { bytes.count + 37 }
@@ -179,7 +185,6 @@ package struct StoredBatch: Sendable {
     /// From this number of the run up to the one before `end`; what is not among the events is damaged.
     let start: UInt64
     private(set) var end: UInt64
-    private(set) var bytes: [UInt8] = []
     private(set) var events: [Event] = []
     /// Of the body, uncompressed.
     private(set) var size = 11  // {"batch":[]}, less the last event's comma
@@ -193,22 +198,16 @@ package struct StoredBatch: Sendable {
 
     /// Takes an event in, unless the batch is full.
     mutating func take(
-        _ content: some Collection<UInt8>, anonymousId: Range<Int>, number: UInt64, wallMilliseconds: Int64,
+        _ bytes: ArraySlice<UInt8>, anonymousId: Range<Int>, number: UInt64, wallMilliseconds: Int64,
         continuousNanoseconds: Int64, boot: UInt64, within bounds: BatchBounds
     ) -> Bool {
-        let offset = bytes.count
         let event = Event(
-            number: number, bytes: offset..<offset + content.count,
-            anonymousId: anonymousId.lowerBound + offset..<anonymousId.upperBound + offset,
-            wallMilliseconds: wallMilliseconds, continuousNanoseconds: continuousNanoseconds, boot: boot)
+            number: number, bytes: bytes, anonymousId: anonymousId, wallMilliseconds: wallMilliseconds,
+            continuousNanoseconds: continuousNanoseconds, boot: boot)
         if let first = events.first {
             guard events.count < bounds.count, size + event.sizeInBatch <= bounds.bytes else { return false }
-            if bounds.isPerIdentity {
-                let id = content.dropFirst(anonymousId.lowerBound).prefix(anonymousId.count)
-                guard id.elementsEqual(bytes[first.anonymousId]) else { return false }
-            }
+            if bounds.isPerIdentity, event.anonymousIdText != first.anonymousIdText { return false }
         }
-        bytes.append(contentsOf: content)
         events.append(event)
         size += event.sizeInBatch
         end = number + 1
@@ -224,7 +223,7 @@ package struct StoredBatch: Sendable {
         part.end = numbers.upperBound &+ shift
         part.events = events.filter { numbers.contains($0.number) }.map { event in
             Event(
-                number: event.number &+ shift, bytes: 0..<0, anonymousId: 0..<0,
+                number: event.number &+ shift, bytes: [], anonymousId: 0..<0,
                 wallMilliseconds: event.wallMilliseconds,
                 continuousNanoseconds: event.continuousNanoseconds, boot: event.boot)
         }
@@ -236,8 +235,8 @@ package struct StoredBatch: Sendable {
 
     /// The anonymous id of the first event.
     var anonymousId: String? {
-        guard let range = events.first?.anonymousId, !range.isEmpty else { return nil }
-        return (try? JSONValue(parsing: [UInt8(ascii: "\"")] + bytes[range] + [UInt8(ascii: "\"")]))?.string
+        guard let text = events.first?.anonymousIdText, !text.isEmpty else { return nil }
+        return (try? JSONValue(parsing: [UInt8(ascii: "\"")] + text + [UInt8(ascii: "\"")]))?.string
     }
 }
 

@@ -296,6 +296,9 @@ extension LogIndex {
         }
     }
 
+    /// 0: there is none.
+    var lastOwnSegment: Int { index(of: ownRun).flatMap { runs[$0].segments.last?.index } ?? 0 }
+
     /// The own run's segments that a checkpoint of this place newly covers.
     func ownSegments(upTo place: LogPlace) -> [Segment] {
         guard place.run == ownRun, let index = index(of: ownRun) else { return [] }

@@ -85,7 +85,7 @@ final class MemoryEventStore: EventStore {
             for event in waiting {
                 let content = event.content
                 let isTaken = batch.take(
-                    content.bytes, anonymousId: content.anonymousId, number: event.number,
+                    content.bytes[...], anonymousId: content.anonymousId, number: event.number,
                     wallMilliseconds: content.moment.wallMilliseconds,
                     continuousNanoseconds: content.moment.continuousNanoseconds, boot: 0,
                     within: bounds)

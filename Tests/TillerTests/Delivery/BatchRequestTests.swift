@@ -174,7 +174,7 @@ import TillerTesting
                 range = 16..<bytes.count - 2
             }
             let isTaken = batch.take(
-                bytes, anonymousId: range, number: UInt64(number), wallMilliseconds: event.moment.wallMilliseconds,
+                bytes[...], anonymousId: range, number: UInt64(number), wallMilliseconds: event.moment.wallMilliseconds,
                 continuousNanoseconds: event.moment.continuousNanoseconds, boot: 7,
                 within: BatchBounds(bytes: .max, count: .max, isPerIdentity: false))
             #expect(isTaken)

@@ -28,7 +28,7 @@ import Testing
         var batch = StoredBatch(run: run, isOwnRun: run == 2, start: start)
         for number in start..<end where !damaged.contains(number) {
             _ = batch.take(
-                [UInt8](), anonymousId: 0..<0, number: number, wallMilliseconds: 0, continuousNanoseconds: 0, boot: 0,
+                [], anonymousId: 0..<0, number: number, wallMilliseconds: 0, continuousNanoseconds: 0, boot: 0,
                 within: .all)
         }
         batch.extend(to: end)

@@ -170,7 +170,7 @@ extension BatchBounds {
 extension StoredBatch {
     /// The events' names.
     var names: [String] {
-        events.compactMap { try? JSONValue(parsing: bytes[$0.bytes])["event"]?.string }
+        events.compactMap { try? JSONValue(parsing: Array($0.bytes))["event"]?.string }
     }
 }
 
