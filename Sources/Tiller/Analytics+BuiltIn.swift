@@ -20,4 +20,11 @@ extension Analytics {
             RudderStackDestination(configuration: configuration),
         ]
     }
+
+    /// Whether a plugin is one of the SDK's own. None of those is a `LifecycleObserver`: the runtime would take longer to
+    /// find that out than all else takes that is done with a new plugin.
+    static func isBuiltIn(_ plugin: any Plugin) -> Bool {
+        plugin is IdentityPlugin || plugin is SessionTrackingPlugin || plugin is LifecyclePlugin
+            || plugin is ContextPlugin || plugin is RudderStackDestination
+    }
 }

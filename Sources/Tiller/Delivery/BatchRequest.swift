@@ -17,7 +17,9 @@ struct BatchEndpoint: Sendable {
         components.percentEncodedPath += "/v1/batch"
         guard let url = components.string else { return nil }
         self.url = url
-        authorization = "Basic " + Data((writeKey + ":").utf8).base64EncodedString()
+        // Not from a sequence: `Data` asks the runtime of any sequence whether its bytes lie in a row.
+        let credentials = Array((writeKey + ":").utf8).withUnsafeBufferPointer { Data(buffer: $0) }
+        authorization = "Basic " + credentials.base64EncodedString()
     }
 
     /// What a request says beside its events.

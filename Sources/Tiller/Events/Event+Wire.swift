@@ -2,24 +2,28 @@
 ///
 /// The keys are those of the article "What is sent". `context` comes last, so that what the seal adds to it is spliced in
 /// before the two closing braces, and the rest is never encoded again.
-struct EncodedEvent: Sendable {
+package struct EncodedEvent: Sendable {
     private(set) var bytes: [UInt8]
     /// Where the anonymous id's text lies, escaped; empty if there is none.
     let anonymousId: Range<Int>
+    /// The call's.
+    let moment: Moment
     /// The context's part that many events have.
-    let shared: JSONWriter.SharedPart?
-    /// How many values became `null`: numbers that are not finite, and what lay too deep.
-    let nonFiniteCount: Int
-    let tooDeepCount: Int
+    private(set) var shared: JSONWriter.SharedPart?
 
-    /// - Parameter writer: Its memory is used; what is in it is lost.
+    init(bytes: [UInt8], anonymousId: Range<Int>, moment: Moment) {
+        self.bytes = bytes
+        self.anonymousId = anonymousId
+        self.moment = moment
+    }
+
+    /// - Parameter writer: Its memory is used; what is in it is lost. It counts what became `null`.
     init(_ event: borrowing Event, channel: Channel, with writer: inout JSONWriter) {
         writer.clear()
         anonymousId = writer.write(event, channel: channel)
         bytes = writer.bytes
+        moment = event.moment
         shared = writer.shared
-        nonFiniteCount = writer.nonFiniteCount
-        tooDeepCount = writer.tooDeepCount
     }
 
     /// Adds a member to the context.

@@ -38,20 +38,21 @@ struct JSONConversion {
 
     /// A value of any type.
     mutating func value(_ value: Any) -> JSONValue {
+        if let plain = plain(value) { return plain }
         // What recurs is kept apart from what does not: in a debug build, each `as?` takes stack at every level.
         let type = type(of: value)
-        if let plain = plain(value) { return plain }
         if type == [String: Any].self, let values = value as? [String: Any] { return dictionary(values) }
         if type == [Any].self, let values = value as? [Any] { return list(values) }
         return number(value, type) ?? text(value, type) ?? structure(value, type)
     }
 
-    /// The four commonest types. Each is what `Value` is: to ask the runtime for that once more costs more than all the rest.
+    /// The five commonest types. Each is what `Value` is: to ask the runtime for that once more costs more than all the rest.
     private mutating func plain<Value>(_ value: Value) -> JSONValue? {
         if Value.self == String.self { return .string(unsafeBitCast(value, to: String.self)) }
         if Value.self == Int.self { return .int(Int64(unsafeBitCast(value, to: Int.self))) }
         if Value.self == Double.self { return finite(unsafeBitCast(value, to: Double.self), Double.self) }
         if Value.self == Bool.self { return .bool(unsafeBitCast(value, to: Bool.self)) }
+        if Value.self == Int64.self { return .int(unsafeBitCast(value, to: Int64.self)) }
         return nil
     }
 }
@@ -61,7 +62,6 @@ struct JSONConversion {
 extension JSONConversion {
     /// The other numeric types of the standard library and of Foundation.
     private mutating func number(_ value: Any, _ type: Any.Type) -> JSONValue? {
-        if type == Int64.self, let value = value as? Int64 { return .int(value) }
         if type == Float.self, let value = value as? Float { return shortest(value, type) }
         if type == UInt64.self, let value = value as? UInt64 { return .uint(value) }
         if type == Int32.self, let value = value as? Int32 { return .int(Int64(value)) }

@@ -64,7 +64,8 @@ final class Suspension: Sendable {
     ) {
         self.suspend = suspend
         self.resume = resume
-        time = (source as? any SuspendingLifecycleSource)?.backgroundTime
+        // To learn that a type is none takes the runtime long, and no other program is suspended.
+        time = source.isApp ? (source as? any SuspendingLifecycleSource)?.backgroundTime : nil
     }
 
     /// Takes time for an upload.

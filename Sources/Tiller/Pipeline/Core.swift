@@ -414,7 +414,7 @@ extension Core {
 extension Plugin {
     /// Whether there can be only one of the two: a second of a capturing type, of a storage key, or of the data plane.
     fileprivate func excludes(_ other: any Plugin) -> Bool {
-        if self is any DataPlaneDestination, other is any DataPlaneDestination { return true }
+        if asDataPlane != nil, other.asDataPlane != nil { return true }
         guard let mine = self as? any CapturingPlugin, let others = other as? any CapturingPlugin else { return false }
         return ObjectIdentifier(type(of: self)) == ObjectIdentifier(type(of: other))
             || mine.storageKey == others.storageKey

@@ -100,7 +100,7 @@ final class DestinationRunner: Sendable {
     }
 
     private func handle(_ item: DestinationItem, in analytics: Analytics) {
-        let own = (plugin as? any DestinationPlugin)?.ownPlugins
+        let own = plugin.asDestination?.ownPlugins
         switch item {
         case .event(let event):
             guard let own, !own.isEmpty else {

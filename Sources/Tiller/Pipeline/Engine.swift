@@ -207,7 +207,7 @@ extension Engine {
             diagnostics.error("A second \(type(of: plugin)) was refused: there can be one of its kind or storage key")
         case .new(let id):
             let analytics = weakHandle.withLock { $0.analytics } ?? makeHandle()
-            let ownPlugins = (plugin as? any DestinationPlugin)?.ownPlugins
+            let ownPlugins = plugin.asDestination?.ownPlugins
             plugin.setup(analytics: analytics)
             ownPlugins?.attach(to: analytics)
             let aftermath =
@@ -218,7 +218,7 @@ extension Engine {
                 return
             }
             finish(aftermath)
-            if let observer = plugin as? any LifecycleObserver { hub.add(observer, in: self) }
+            if let observer = plugin.asObserver { hub.add(observer, in: self) }
         }
     }
 
@@ -255,7 +255,7 @@ extension Engine {
 
     func remove(_ plugin: any Plugin) {
         guard !isInert, let aftermath = core.withLock({ $0.remove(plugin) }) else { return }
-        if let observer = plugin as? any LifecycleObserver { hub.remove(observer) }
+        if let observer = plugin.asObserver { hub.remove(observer) }
         finish(aftermath)
     }
 

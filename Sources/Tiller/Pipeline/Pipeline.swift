@@ -6,7 +6,7 @@
 final class Pipeline: Sendable {
     /// The data plane, for which the last step stores events on the pipeline's own executor.
     private let dataPlane = Locked<DataPlane?>(nil)
-    private let stages = Locked<[Stage: [any Plugin]]>([:])
+    private let stages = Locked(Stages())
     private let runners = Locked<[DestinationRunner]>([])
     /// Removed, and not done yet.
     private let closing = Locked<[DestinationRunner]>([])
@@ -22,6 +22,12 @@ final class Pipeline: Sendable {
         self.store = store
         writer = StoreWriter(store, diagnostics)
         self.diagnostics = diagnostics
+    }
+
+    /// In the order in which they were added.
+    private struct Stages: Sendable {
+        var before: [any Plugin] = []
+        var enrichment: [any Plugin] = []
     }
 
     private struct DataPlane: Sendable {
@@ -143,7 +149,7 @@ final class Pipeline: Sendable {
 
 extension Pipeline {
     private var orderedPlugins: [any Plugin] {
-        stages.withLock { ($0[.before] ?? []) + ($0[.enrichment] ?? []) }
+        stages.withLock { $0.before + $0.enrichment }
     }
 
     /// Plugins that only capture are passed by.
@@ -207,7 +213,7 @@ extension Pipeline {
         _ event: borrowing Event, for dataPlane: any DataPlaneDestination, with writer: inout JSONWriter
     ) -> EncodedEvent? {
         let encoded = EncodedEvent(event, channel: dataPlane.channel, with: &writer)
-        report(encoded, of: event)
+        report(writer, of: event)
         guard encoded.bytes.count > limits.eventBytes else { return encoded }
         let (size, limit) = (encoded.bytes.count, limits.eventBytes)
         diagnostics.loss(1, "larger than \(limit) bytes") {
@@ -234,12 +240,12 @@ extension Pipeline {
         return true
     }
 
-    private func report(_ encoded: EncodedEvent, of event: borrowing Event) {
-        if encoded.nonFiniteCount > 0 {
+    private func report(_ writer: borrowing JSONWriter, of event: borrowing Event) {
+        if writer.nonFiniteCount > 0 {
             diagnostics.once(
                 "nonFinite", .warn, "A number that is not finite was sent as null, in an event of kind \(event.kind)")
         }
-        if encoded.tooDeepCount > 0 {
+        if writer.tooDeepCount > 0 {
             diagnostics.once(
                 "tooDeep", .warn,
                 "Values nested deeper than \(JSONWriter.maximumDepth) levels were sent as null, in an event of kind \(event.kind)"
@@ -293,12 +299,11 @@ extension Pipeline {
             var item = Chunk.Item.flush
             swap(&item, &items[index])
             switch consume item {
-            case .survivor(let survivor):
+            case .survivor(var survivor):
                 if let through {
                     take(survivor, through: through, into: &batch, engine)
-                } else if let encoded = survivor.encoded {
-                    batch.add(
-                        encoded, moment: survivor.event.moment, cost: survivor.event.cost, with: survivor.changes)
+                } else if let encoded = survivor.encoded.take() {
+                    batch.add(encoded, cost: survivor.event.cost, with: survivor.changes)
                 } else {
                     passed = (passed.count + 1, passed.bytes + survivor.event.cost)
                     batch.addState(survivor.changes)
@@ -348,8 +353,7 @@ extension Pipeline {
     ) {
         let cost = survivor.event.cost
         switch throughOwnPlugins(survivor.event, of: dataPlane, engine) {
-        case .success(let (event, encoded)):
-            batch.add(encoded, moment: event.moment, cost: cost, with: survivor.changes)
+        case .success(let encoded): batch.add(encoded, cost: cost, with: survivor.changes)
         case .failure(let drop):
             engine.release(count: 1, bytes: cost, as: drop.reason)
             batch.addState(survivor.changes)
@@ -363,7 +367,7 @@ extension Pipeline {
     /// What a data plane's own plugins leave must still be an event that it takes.
     private func throughOwnPlugins(
         _ sealed: Event, of dataPlane: any DataPlaneDestination, _ engine: Engine
-    ) -> Result<(Event, EncodedEvent), Drop> {
+    ) -> Result<EncodedEvent, Drop> {
         let own = dataPlane.ownPlugins
         guard var event = own.process(sealed, keeping: engine.contextKeys, in: engine.makeHandle()) else {
             return .failure(Drop(reason: .plugin(String(describing: type(of: dataPlane)))))
@@ -373,7 +377,7 @@ extension Pipeline {
         guard let encoded = encode(event, for: dataPlane, with: &writer) else {
             return .failure(Drop(reason: .tooLarge))
         }
-        return .success((event, encoded))
+        return .success(encoded)
     }
 }
 
@@ -381,9 +385,11 @@ extension Pipeline {
 
 extension Pipeline {
     private func add(_ plugin: any Plugin, in engine: Engine) {
-        if let destination = plugin as? any DataPlaneDestination { return add(destination, engine) }
+        if let destination = plugin.asDataPlane { return add(destination, engine) }
         guard plugin.stage == .destination else {
-            stages.withLock { $0[plugin.stage, default: []].append(plugin) }
+            stages.withLock { stages in
+                if plugin.stage == .before { stages.before.append(plugin) } else { stages.enrichment.append(plugin) }
+            }
             return
         }
         // One that was removed and comes back shares its executor with what it still has to do.
@@ -404,13 +410,14 @@ extension Pipeline {
             runner.take([.close])
             return
         }
-        if let destination = plugin as? any DataPlaneDestination {
+        if let destination = plugin.asDataPlane {
             // One that another instance uses was never ours to tear down.
             if let removed = dataPlane.withLock({ $0?.destination === destination ? $0.take() : nil }) { end(removed) }
             return
         }
         stages.withLock { stages in
-            for stage in stages.keys { stages[stage]?.removeAll { $0 === plugin } }
+            stages.before.removeAll { $0 === plugin }
+            stages.enrichment.removeAll { $0 === plugin }
         }
         plugin.teardown()
     }
@@ -476,7 +483,7 @@ extension Pipeline {
         runners.withLock { $0 = [] }
         closing.withLock { $0 = [] }  // they hold themselves while they work, and the engine too
         let plugins = orderedPlugins
-        stages.withLock { $0 = [:] }
+        stages.withLock { $0 = Stages() }
         for plugin in plugins { plugin.teardown() }
         writer.end(engine)
         store.endWriting()

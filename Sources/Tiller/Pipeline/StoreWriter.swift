@@ -77,13 +77,9 @@ extension StoreWriter.Batch {
     /// - Parameters:
     ///   - cost: What the event costs in memory until it is stored.
     ///   - changes: The state that changed with it.
-    mutating func add(
-        _ encoded: consuming EncodedEvent, moment: Moment, cost: Int, with changes: consuming [StateChange]
-    ) {
-        bytes += encoded.bytes.count
-        let content = StoreRecord.Content(
-            bytes: encoded.bytes, anonymousId: encoded.anonymousId, moment: moment, shared: encoded.shared)
-        records.append(StoreRecord(event: content, changes: changes))
+    mutating func add(_ event: consuming EncodedEvent, cost: Int, with changes: consuming [StateChange]) {
+        bytes += event.bytes.count
+        records.append(StoreRecord(event: event, changes: changes))
         self.cost += cost
     }
 

@@ -18,12 +18,12 @@ enum ProcessExit {
     typealias Drain = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     private struct State: Sendable {
-        var instances: [UInt64: (store: Drain, upload: Drain, isLate: @Sendable () -> Void, birth: Int32)] = [:]
+        var instances: [Int: (store: Drain, upload: Drain, isLate: @Sendable () -> Void, birth: Int32)] = [:]
         /// Requests under way, and how to break them off.
-        var requests: [UInt64: (@Sendable () -> Void)?] = [:]
+        var requests: [Int: (@Sendable () -> Void)?] = [:]
         /// The process that they are of.
         var requestsBirth = ForkedChild.generation
-        var lastId: UInt64 = 0
+        var lastId = 0
         var isRegistered = false
         var isExiting = false
 
@@ -141,7 +141,7 @@ enum ProcessExit {
 
 extension ProcessExit {
     /// - Returns: Names the request that begins; `nil` if the process is ending, and none may begin.
-    static func beginRequest() -> UInt64? {
+    static func beginRequest() -> Int? {
         state.withLock { state in
             guard !state.isExiting else { return nil }
             state.forgetParentsRequests()
@@ -151,13 +151,13 @@ extension ProcessExit {
         }
     }
 
-    static func setCancel(of request: UInt64, _ cancel: @escaping @Sendable () -> Void) {
+    static func setCancel(of request: Int, _ cancel: @escaping @Sendable () -> Void) {
         state.withLock { state in
             if state.requests[request] != nil { state.requests[request] = cancel }
         }
     }
 
-    static func endRequest(_ request: UInt64) {
+    static func endRequest(_ request: Int) {
         let isExiting = state.withLock { state in
             state.requests[request] = nil
             return state.isExiting

@@ -139,9 +139,12 @@ package struct SystemFiles: FileSystem {
         return names
     }
 
-    package func list(_ folder: String) throws -> [FileEntry] {
+    package func list(_ folder: String) throws -> [FileEntry] { try list(folder) { _ in true } }
+
+    package func list(_ folder: String, where isWanted: (_ name: String) -> Bool) throws -> [FileEntry] {
         var found: [FileEntry] = []
         try Self.visitEntries(of: folder) { name, directory in
+            guard isWanted(name) else { return }
             var status = stat()
             guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
                 if errno == ENOENT { return }  // it went meanwhile

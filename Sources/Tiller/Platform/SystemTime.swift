@@ -77,10 +77,10 @@ public struct SystemTime: TimeSource {
         guard sysctlbyname("kern.bootsessionuuid", &text, &size, nil, 0) == 0 else { return nil }
         return String(decoding: text.prefix { $0 != 0 }, as: UTF8.self)
         #else
-        guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8) else {
+        guard let bytes = try? SystemFiles().contents(of: "/proc/sys/kernel/random/boot_id") else {
             return nil  // no such file: the boot is unknown, and elapsed time is told by the wall clock
         }
-        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+        return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
         #endif
     }
 }

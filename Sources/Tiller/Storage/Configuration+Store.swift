@@ -27,12 +27,14 @@ extension Configuration {
 
     /// One folder per write key, of which only the hash is written, and instance name.
     private func openStore(below base: String, _ diagnostics: Diagnostics) -> OverflowingStore {
-        let name = instanceName.unicodeScalars.map { scalar in
-            CharacterSet.alphanumerics.contains(scalar) && scalar.isASCII ? String(scalar) : "_"
-        }.joined()
+        let name = String(
+            decoding: instanceName.unicodeScalars.prefix(64).map { scalar in
+                let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
+                return isPlain ? UInt8(truncatingIfNeeded: scalar.value) : UInt8(ascii: "_")
+            }, as: UTF8.self)
         // Names that differ only in what a folder can't have differ in the hash.
-        let hash = SHA256.hex(of: writeKey + "\u{0}" + instanceName).prefix(16)
-        let folder = base + "/" + hash + "-" + name.prefix(64)
+        let hash = String(SHA256.hex(of: writeKey + "\u{0}" + instanceName).prefix(16))
+        let folder = base + "/" + hash + "-" + name
         let (deferring, messages) = diagnostics.deferring()
         defer { messages.deliver() }
         do {

@@ -221,15 +221,16 @@ extension EventLog {
     private func look(_ reader: inout Reader) throws {
         let live = known.withLock { $0.index.runs.filter(\.isLive) }
         let over = Set(try live.map(\.number).filter { try !disk.isLocked(files.runLock(of: $0)) })
-        var listing = try LogListing(files, on: disk)
-        try listing.measureAgain()
-        let (known, ownRun, folded) = self.known.withLock {
-            (
-                Dictionary(uniqueKeysWithValues: $0.index.runs.map { ($0.number, $0) }), $0.index.ownRun,
-                reader.base.values[1]
-            )
+        // What is over, this instance's own, or in the base, does not grow.
+        let settled = known.withLock { known in
+            Set(known.index.runs.filter { !$0.isLive }.map(\.number) + [known.index.ownRun])
         }
-        for found in listing.runs.values where found.number != ownRun && found.number != Int(clamping: folded) {
+        var listing = try LogListing(files, on: disk, without: settled.union([Int(clamping: reader.base.values[1])]))
+        try listing.measureAgain()
+        let known = self.known.withLock { known in
+            Dictionary(uniqueKeysWithValues: known.index.runs.map { ($0.number, $0) })
+        }
+        for found in listing.runs.values {
             var run = known[found.number] ?? LogIndex.Run(number: found.number, isLive: true)
             guard run.isLive else { continue }
             run.isLive = !over.contains(run.number)

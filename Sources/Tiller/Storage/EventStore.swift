@@ -117,17 +117,7 @@ package struct EventCounts: Sendable, Hashable {
 
 /// One thing to be stored: an event, the state that changed with it, or both.
 package struct StoreRecord: Sendable {
-    /// An event as it will be sent, but for `sentAt`.
-    package struct Content: Sendable {
-        let bytes: [UInt8]
-        /// Where the anonymous id's text lies, escaped as JSON has it; empty if there is none.
-        let anonymousId: Range<Int>
-        let moment: Moment
-        /// What many events have alike.
-        var shared: JSONWriter.SharedPart?
-    }
-
-    package let event: Content?
+    package let event: EncodedEvent?
     package internal(set) var changes: [StateChange]
 }
 

@@ -29,6 +29,9 @@ package protocol FileSystem: Sendable {
     /// What is in a folder.
     func list(_ folder: String) throws -> [FileEntry]
 
+    /// What is in a folder under names that are wanted: to look at a file takes longer than to read its name.
+    func list(_ folder: String, where isWanted: (_ name: String) -> Bool) throws -> [FileEntry]
+
     /// Removes a file; one that is not there is no failure.
     func remove(_ path: String) throws
 
@@ -66,6 +69,10 @@ extension FileSystem {
     package func makeLock(_ path: String, by temporary: String, mayBeSeenUnlocked: Bool) throws -> any FileLock {
         guard let lock = try lock(path) else { throw FileFailure.exists(path: path) }
         return lock
+    }
+
+    package func list(_ folder: String, where isWanted: (_ name: String) -> Bool) throws -> [FileEntry] {
+        try list(folder).filter { isWanted($0.name) }
     }
 
     package func names(in folder: String) throws -> [String] { try list(folder).map(\.name) }

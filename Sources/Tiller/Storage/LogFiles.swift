@@ -63,59 +63,65 @@ struct LogFiles: Sendable {
 
     static func kind(of name: String) -> Kind {
         var name = name
-        return name.withUTF8 { kind(of: $0[...]) }
+        return name.withUTF8 { kind(of: $0) }
     }
 
-    /// A folder may have thousands of files: no text is made here.
-    private static func kind(of name: Slice<UnsafeBufferPointer<UInt8>>) -> Kind {
-        guard let dot = name.firstIndex(of: UInt8(ascii: ".")) else { return .other }
-        let ending = name[(dot + 1)...]
-        let fields = name[..<dot].split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
-            .map(Field.init)
-        guard fields.allSatisfy(\.isNumber), let run = fields[0].number, run > 0, run < Int.max / 2 else {
-            return .other
+    /// A folder may have thousands of files: no text is made here, and no list.
+    private static func kind(of name: UnsafeBufferPointer<UInt8>) -> Kind {
+        var place = 0
+        let first = Field(name, &place)
+        var (second, third, count) = (first, first, 1)
+        while place < name.count, name[place] == UInt8(ascii: "-") {
+            place += 1
+            let field = Field(name, &place)
+            count += 1
+            if count == 2 { second = field } else if count == 3 { third = field }
         }
+        // Nothing but digits and hyphens up to the dot.
+        guard place < name.count, name[place] == UInt8(ascii: "."), let run = first.number, run > 0, run < Int.max / 2
+        else { return .other }
+        let ending = name[(place + 1)...]
         // A name that we would write otherwise is not ours, and its file would be looked for elsewhere.
-        let isOurs = fields[0].isPadded(to: 8)
-        if fields.count == 1 {
+        let isOurs = first.isPadded(to: 8)
+        if count == 1 {
             if ending.elementsEqual("ack".utf8), isOurs { return .acknowledgement(run: run) }
             if ending.elementsEqual("lock".utf8), isOurs { return .runLock(run: run) }
             if ending.elementsEqual("newlock".utf8) { return .newLock }
         }
         guard ending.starts(with: "log".utf8) else { return .other }
-        if ending.count > 3 {
-            let version = Field(ending.dropFirst(3))
-            return version.isNumber && version.number ?? 0 > 1 ? .newerSegment(run: run) : .other
+        place += 4
+        if place < name.count {
+            let version = Field(name, &place)
+            return place == name.count && version.number ?? 0 > 1 ? .newerSegment(run: run) : .other
         }
-        guard fields.count == 3, let index = fields[1].number, let first = fields[2].number.map({ UInt64($0) }),
-            first < LogRecordHeader.numberLimit, isOurs, fields[1].isPadded(to: 6), fields[2].isPadded(to: 12)
+        guard count == 3, let index = second.number, let event = third.number.map({ UInt64($0) }),
+            event < LogRecordHeader.numberLimit, isOurs, second.isPadded(to: 6), third.isPadded(to: 12)
         else { return .other }
-        return .segment(run: run, index: index, first: first)
+        return .segment(run: run, index: index, first: event)
     }
 
     /// A number in a name: digits only, for an `Int` may be written with a sign, and ours are not.
     private struct Field {
-        private(set) var isNumber: Bool
-        /// `nil` if it is none, or too large.
-        private(set) var number: Int? = 0
+        /// `nil` if there are no digits, or too many.
+        let number: Int?
         private let count: Int
         private let startsWithZero: Bool
 
-        init(_ digits: Slice<UnsafeBufferPointer<UInt8>>) {
-            count = digits.count
-            startsWithZero = digits.first == UInt8(ascii: "0")
-            isNumber = true
-            for digit in digits {
-                guard (0x30...0x39).contains(digit) else {
-                    isNumber = false
-                    number = nil
-                    return
-                }
-                let (tens, overflows) = (number ?? 0).multipliedReportingOverflow(by: 10)
-                let (sum, overflowsToo) = tens.addingReportingOverflow(Int(digit - 0x30))
-                number = number == nil || overflows || overflowsToo ? nil : sum
+        /// - Parameter place: Where it begins; then where it has ended.
+        init(_ name: UnsafeBufferPointer<UInt8>, _ place: inout Int) {
+            let start = place
+            var sum = 0
+            var isTooLarge = false
+            while place < name.count, (0x30...0x39).contains(name[place]) {
+                let (tens, overflows) = sum.multipliedReportingOverflow(by: 10)
+                let (next, overflowsToo) = tens.addingReportingOverflow(Int(name[place] - 0x30))
+                isTooLarge = isTooLarge || overflows || overflowsToo
+                sum = next
+                place += 1
             }
-            if count == 0 { number = nil }
+            count = place - start
+            startsWithZero = count > 0 && name[start] == UInt8(ascii: "0")
+            number = count == 0 || isTooLarge ? nil : sum
         }
 
         func isPadded(to width: Int) -> Bool { count == width || count > width && !startsWithZero }

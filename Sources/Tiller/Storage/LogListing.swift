@@ -13,10 +13,12 @@ struct LogListing {
     private let disk: any FileSystem
     private let files: LogFiles
 
-    init(_ files: LogFiles, on disk: any FileSystem) throws {
+    /// - Parameter others: Runs whose files need no look.
+    init(_ files: LogFiles, on disk: any FileSystem, without others: Set<Int> = []) throws {
         self.disk = disk
         self.files = files
-        for entry in try disk.list(files.folder) {
+        let isWanted = { (name: String) in LogFiles.kind(of: name).run.map { !others.contains($0) } ?? true }
+        for entry in try others.isEmpty ? disk.list(files.folder) : disk.list(files.folder, where: isWanted) {
             let kind = LogFiles.kind(of: entry.name)
             guard let run = kind.run else {
                 if kind == .newLock { newLocks.append(files.folder + "/" + entry.name) }
@@ -37,8 +39,10 @@ struct LogListing {
     /// too large to be listed at once: now they are there, and whole.
     mutating func measureAgain() throws {
         let lasts = runs.compactMapValues(\.segments.last?.index)
+        if lasts.isEmpty { return }
         for (run, last) in lasts { runs[run]?.segments.removeAll { $0.index < last } }
-        for entry in try disk.list(files.folder) {
+        let isWanted = { (name: String) in LogFiles.kind(of: name).run.map { lasts[$0] != nil } ?? false }
+        for entry in try disk.list(files.folder, where: isWanted) {
             guard case .segment(let run, let index, let first) = LogFiles.kind(of: entry.name), let last = lasts[run]
             else { continue }
             if index < last {

@@ -96,7 +96,7 @@ extension [UInt8] {
     }
 }
 
-extension StoreRecord.Content {
+extension EncodedEvent {
     /// The checksum of the bytes.
     fileprivate var checksum: UInt32 {
         bytes.withUnsafeBytes { bytes in

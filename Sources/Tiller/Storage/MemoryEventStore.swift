@@ -2,7 +2,7 @@
 /// guest on another's folder, and where nothing can be stored.
 final class MemoryEventStore: EventStore {
     private struct Waiting: Sendable {
-        let content: StoreRecord.Content
+        let content: EncodedEvent
         let number: UInt64
     }
 

@@ -156,7 +156,7 @@ import TillerTesting
 
     // MARK: Steps
 
-    private typealias Content = StoreRecord.Content
+    private typealias Content = EncodedEvent
 
     /// The request at ten seconds after the start of the run, 20 seconds after 1970.
     private func request(

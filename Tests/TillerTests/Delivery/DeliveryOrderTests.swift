@@ -268,11 +268,11 @@ extension MemoryEventStore {
 extension StoreRecord {
     /// An event with a number, of no one.
     static func numbered(_ number: Int) -> StoreRecord {
-        StoreRecord(event: StoreRecord.Content("{\"n\":\(number)}"), changes: [])
+        StoreRecord(event: EncodedEvent("{\"n\":\(number)}"), changes: [])
     }
 }
 
-extension StoreRecord.Content {
+extension EncodedEvent {
     /// An event as it is written, of no one.
     init(_ text: String, wall: Int64 = 0, at instant: Duration = .zero) {
         self.init(

@@ -179,7 +179,7 @@ import TillerTesting
         configuration.transport = JSONReadingTransport()
         let (uploader, store) = Uploader.overMemory(configuration)
         for text in ["{\"n\":1}", "{\"n\":", "{\"n\":3}"] {
-            _ = store.append([StoreRecord(event: StoreRecord.Content(text), changes: [])])
+            _ = store.append([StoreRecord(event: EncodedEvent(text), changes: [])])
         }
         uploader.flush()
         await withCheckedContinuation { done in uploader.whenFlushed(settledBefore: 0) { _ in done.resume() } }

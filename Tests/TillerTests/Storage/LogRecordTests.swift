@@ -47,7 +47,7 @@ import Testing
 
     @Test func aRecordComesBackAsItWas() throws {
         let text = "{\"anonymousId\":\"a\\u00e9\",\"x\":1}"
-        let content = StoreRecord.Content(bytes: Array(text.utf8), anonymousId: 16..<23, moment: Self.moment)
+        let content = EncodedEvent(bytes: Array(text.utf8), anonymousId: 16..<23, moment: Self.moment)
         let changes = [
             StateChange(key: "A", changes: ["a": 1, "b": nil]), StateChange(key: "B", changes: ["é": "\u{1F600}"]),
         ]
@@ -77,7 +77,7 @@ import Testing
     /// As the article on the storage says it, byte by byte.
     @Test func headIsWhatTheArticleSays() {
         var bytes: [UInt8] = []
-        let content = StoreRecord.Content(
+        let content = EncodedEvent(
             bytes: Array("{}".utf8), anonymousId: 1..<2,
             moment: Moment(wallMilliseconds: 0x0102, continuous: .nanoseconds(0x0304), sequence: 1))
         bytes.append(StoreRecord(event: content, changes: []), number: 0x0506, boot: 0x0708)
@@ -99,7 +99,7 @@ import Testing
         for wall in [Int64.min, -1, 0, .max] {
             var bytes: [UInt8] = []
             let moment = Moment(wallMilliseconds: wall, continuous: continuous, sequence: 1)
-            let content = StoreRecord.Content(bytes: [0x7B, 0x7D], anonymousId: 0..<0, moment: moment)
+            let content = EncodedEvent(bytes: [0x7B, 0x7D], anonymousId: 0..<0, moment: moment)
             bytes.append(StoreRecord(event: content, changes: []), number: 0, boot: 0)
             let header = bytes.withUnsafeBytes { LogRecordHeader($0, at: 0) }
             #expect(header?.wallMilliseconds == wall)

@@ -267,7 +267,7 @@ import TillerTesting
 
     /// A right checksum does not make a writer right.
     @Test func payloadsThatAreNoJSONAreFoundWhereTheyAreRead() throws {
-        let content = StoreRecord.Content(
+        let content = EncodedEvent(
             bytes: Array("[1]".utf8), anonymousId: 0..<0,
             moment: Moment(wallMilliseconds: 0, continuous: .zero, sequence: 0))
         var bytes: [UInt8] = []

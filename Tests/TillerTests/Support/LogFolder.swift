@@ -144,7 +144,7 @@ extension StoreRecord {
         let head = "{\"anonymousId\":\""
         let text = head + anonymousId + "\",\"event\":\"\(name)\",\"p\":\"\(String(repeating: "x", count: padding))\"}"
         let start = head.utf8.count
-        let content = StoreRecord.Content(
+        let content = EncodedEvent(
             bytes: Array(text.utf8), anonymousId: start..<start + anonymousId.utf8.count,
             moment: Moment(wallMilliseconds: wallMilliseconds, continuous: .milliseconds(wallMilliseconds), sequence: 1)
         )

@@ -55,7 +55,7 @@ extension StoreRecord {
         let text = "{\"i\":\(index)\(String(repeating: " ", count: padding))}"
         let moment = Moment(wallMilliseconds: 1, continuous: .zero, sequence: 1)
         return StoreRecord(
-            event: StoreRecord.Content(bytes: Array(text.utf8), anonymousId: 0..<0, moment: moment), changes: [])
+            event: EncodedEvent(bytes: Array(text.utf8), anonymousId: 0..<0, moment: moment), changes: [])
     }
 }
 
