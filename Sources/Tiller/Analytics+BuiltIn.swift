@@ -20,11 +20,44 @@ extension Analytics {
             RudderStackDestination(configuration: configuration),
         ]
     }
+}
 
-    /// Whether a plugin is one of the SDK's own. None of those is a `LifecycleObserver`: the runtime would take longer to
-    /// find that out than all else takes that is done with a new plugin.
-    static func isBuiltIn(_ plugin: any Plugin) -> Bool {
-        plugin is IdentityPlugin || plugin is SessionTrackingPlugin || plugin is LifecyclePlugin
-            || plugin is ContextPlugin || plugin is RudderStackDestination
+/// What a plugin is beside that. Of the SDK's own this is known: to find it out, the runtime goes through the conformances of
+/// all libraries, for each type and protocol anew, and that takes longer than all else that is done with a new plugin.
+extension Plugin {
+    var asCapturing: (any CapturingPlugin)? {
+        switch self {
+        case let plugin as IdentityPlugin: plugin
+        case let plugin as SessionTrackingPlugin: plugin
+        case let plugin as LifecyclePlugin: plugin
+        case let plugin as ContextPlugin: plugin
+        case is RudderStackDestination: nil
+        default: self as? any CapturingPlugin
+        }
+    }
+
+    var asObserver: (any LifecycleObserver)? {
+        switch self {
+        case let plugin as LifecyclePlugin: plugin
+        case let plugin as RudderStackDestination: plugin
+        case is IdentityPlugin, is SessionTrackingPlugin, is ContextPlugin: nil
+        default: self as? any LifecycleObserver
+        }
+    }
+
+    var asDestination: (any DestinationPlugin)? {
+        switch self {
+        case let plugin as RudderStackDestination: plugin
+        case _ where stage != .destination: nil
+        default: self as? any DestinationPlugin
+        }
+    }
+
+    var asDataPlane: (any DataPlaneDestination)? {
+        switch self {
+        case let plugin as RudderStackDestination: plugin
+        case _ where stage != .destination: nil
+        default: self as? any DataPlaneDestination
+        }
     }
 }

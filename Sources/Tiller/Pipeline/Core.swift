@@ -415,7 +415,7 @@ extension Plugin {
     /// Whether there can be only one of the two: a second of a capturing type, of a storage key, or of the data plane.
     fileprivate func excludes(_ other: any Plugin) -> Bool {
         if asDataPlane != nil, other.asDataPlane != nil { return true }
-        guard let mine = self as? any CapturingPlugin, let others = other as? any CapturingPlugin else { return false }
+        guard let mine = asCapturing, let others = other.asCapturing else { return false }
         return ObjectIdentifier(type(of: self)) == ObjectIdentifier(type(of: other))
             || mine.storageKey == others.storageKey
     }

@@ -10,13 +10,6 @@ protocol DataPlaneDestination: DestinationPlugin {
     func attach(to environment: DataPlaneEnvironment) -> (any Uploads)?
 }
 
-/// Asked as seldom as can be: to learn that a type is none, the runtime goes through all conformances of all libraries.
-extension Plugin {
-    var asObserver: (any LifecycleObserver)? { Analytics.isBuiltIn(self) ? nil : self as? any LifecycleObserver }
-    var asDestination: (any DestinationPlugin)? { stage == .destination ? self as? any DestinationPlugin : nil }
-    var asDataPlane: (any DataPlaneDestination)? { stage == .destination ? self as? any DataPlaneDestination : nil }
-}
-
 /// What brings events from an instance's store to a data plane, from the destination's taking its place to its end.
 protocol Uploads: AnyObject, Sendable {
     /// After each stored chunk in which an event came: the moment to ask flush policies.

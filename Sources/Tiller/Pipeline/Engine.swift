@@ -211,7 +211,7 @@ extension Engine {
             plugin.setup(analytics: analytics)
             ownPlugins?.attach(to: analytics)
             let aftermath =
-                (plugin as? any CapturingPlugin).map { enter(id, capturing: $0) } ?? core.withLock { $0.enter(id) }
+                plugin.asCapturing.map { enter(id, capturing: $0) } ?? core.withLock { $0.enter(id) }
             guard let aftermath else {
                 ownPlugins?.detach()
                 plugin.teardown()  // removed, or shut down, while it was being set up

@@ -154,7 +154,7 @@ extension Pipeline {
 
     /// Plugins that only capture are passed by.
     private static func processes(_ plugin: any Plugin) -> Bool {
-        (plugin as? any CapturingPlugin)?.processesEvents ?? true
+        plugin.asCapturing?.processesEvents ?? true
     }
 
     /// What an event meets until a plugin comes or goes.

@@ -230,7 +230,7 @@ extension EventLog {
         let known = self.known.withLock { known in
             Dictionary(uniqueKeysWithValues: known.index.runs.map { ($0.number, $0) })
         }
-        for found in listing.runs.values {
+        for found in listing.runs.values.sorted(by: { $0.number < $1.number }) {
             var run = known[found.number] ?? LogIndex.Run(number: found.number, isLive: true)
             guard run.isLive else { continue }
             run.isLive = !over.contains(run.number)

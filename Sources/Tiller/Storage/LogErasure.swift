@@ -43,7 +43,8 @@ struct LogErasure {
     func complete() throws -> SlotFile {
         let listing = try LogListing(files, on: disk)
         let live = try listing.runsThatLive()
-        for run in listing.runs.values where run.number < place.run && !live.contains(run.number) {
+        let runs = listing.runs.values.sorted { $0.number < $1.number }
+        for run in runs where run.number < place.run && !live.contains(run.number) {
             for path in files.all(of: run) { try disk.remove(path) }
         }
         var base = SlotFile(new: files.base, on: disk)

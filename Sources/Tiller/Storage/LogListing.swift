@@ -69,7 +69,7 @@ struct LogListing {
     }
 
     private static func live(_ runs: [Int], _ files: LogFiles, on disk: any FileSystem) throws -> Set<Int> {
-        Set(try runs.filter { try disk.isLocked(files.runLock(of: $0)) })
+        Set(try runs.sorted().filter { try disk.isLocked(files.runLock(of: $0)) })
     }
 
     /// Those of processes that were killed before their lock had its name.

@@ -63,6 +63,52 @@ struct JSONWriterTests {
         #expect(read.string.map { Array($0.unicodeScalars) } == scalars)
     }
 
+    /// The short way is the standard library's, digit by digit.
+    @Test func pricesAreWrittenAsAnyOtherNumber() {
+        var identifiers = IdentifierGenerator.seeded(5)
+        var values: [Double] = [0.01, 0.1, 0.29, 1.005, 8.41, 129.95, 1e12, 9_999_999_999_999.99, 1e13, 0.005, 0.995]
+        for _ in 0..<20_000 {
+            let word = identifiers.nextWord()
+            let number = Double(word >> UInt64(word % 60))
+            values += [number, number / 10, number / 100, number / 1_000, Double(bitPattern: word)]
+        }
+        for value in values where value.isFinite {
+            #expect(JSONValue.double(value).description == value.description)
+            #expect(JSONValue.double(-value).description == (-value).description)
+        }
+    }
+
+    /// A writer keeps the text of the last second.
+    @Test func instantsInAnyOrderAreWrittenRightly() {
+        var writer = JSONWriter()
+        for milliseconds: Int64 in [0, 999, 1_000, -1, 0, 86_399_999, 86_400_000, -62_167_219_200_000, 0, .max, .min] {
+            writer.clear()
+            writer.writeTimestamp(milliseconds)
+            let text = writer.text
+            #expect(text == "\"\(timestampText(milliseconds))\"")
+        }
+    }
+
+    /// Where the text must be escaped, and how long it is, decides how it is copied.
+    @Test func eachPlaceOfATextOfAnyLengthIsEscaped() throws {
+        for length in 0...40 {
+            for place in 0..<length {
+                var text = String(repeating: "a", count: length)
+                let index = text.index(text.startIndex, offsetBy: place)
+                text.replaceSubrange(index...index, with: place.isMultiple(of: 2) ? "\"" : "\n")
+                #expect(try JSONValue(parsing: JSONValue.string(text).description).string == text)
+            }
+        }
+    }
+
+    @Test func aTextGrowsBeyondItsMemory() {
+        var writer = JSONWriter(capacity: 1)
+        for _ in 0..<1_000 { writer.raw("0123456789") }
+        #expect(writer.count == 10_000)
+        let text = writer.text
+        #expect(text == String(repeating: "0123456789", count: 1_000))
+    }
+
     @Test func numbersThatAreNotFiniteAreNullAndCounted() {
         var writer = JSONWriter()
         writer.write([.double(.nan), .double(.infinity), .double(-.infinity), .decimal(.nan), 1, ["a": .double(.nan)]])

@@ -53,4 +53,33 @@ import Testing
         #expect(CRC32C.checksum(of: [UInt8](repeating: 0xFF, count: 32)) == 0x62A8_AB43)
         #expect(CRC32C.checksum(of: [UInt8](0..<32)) == 0x46DD_794E)
     }
+
+    /// Bit by bit, as the polynomial says.
+    private static func slowChecksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        var sum = UInt32.max
+        for byte in bytes {
+            sum ^= UInt32(byte)
+            for _ in 0..<8 {
+                let isOdd = sum & 1 == 1
+                sum >>= 1
+                if isOdd { sum ^= 0x82F6_3B78 }
+            }
+        }
+        return ~sum
+    }
+
+    @Test func crc32cOfAllLengthsInAllParts() {
+        var identifiers = IdentifierGenerator.seeded(11)
+        let bytes = (0..<90).map { _ in UInt8(truncatingIfNeeded: identifiers.nextWord()) }
+        for count in 0...bytes.count {
+            let whole = Self.slowChecksum(bytes[..<count])
+            #expect(CRC32C.checksum(of: bytes[..<count]) == whole)
+            // In two parts, the second of which is one that is known.
+            for cut in 0...count {
+                let start = CRC32C.checksum(of: bytes[..<cut])
+                #expect(CRC32C.checksum(of: Array(bytes[cut..<count]), after: start) == whole)
+                #expect(CRC32C.Block(Array(bytes[cut..<count])).checksum(after: start) == whole)
+            }
+        }
+    }
 }

@@ -17,6 +17,8 @@ struct FileFaultScript: Sendable {
         /// Two batches that are settled together, and between their arrival and that another event comes.
         case deliverLate(Int)
         case sync
+        /// What was left for later is done, where there is such a thing.
+        case keepHouse
         /// An orderly end.
         case end
         case kill
@@ -31,22 +33,29 @@ struct FileFaultScript: Sendable {
     }
 
     var steps: [Step]
+    /// Whether checkpoints are written by somebody who is told when.
+    let keepsHouseLater: Bool
 
-    init(_ steps: [Step]) { self.steps = steps }
+    init(_ steps: [Step], keepsHouseLater: Bool = false) {
+        self.steps = steps
+        self.keepsHouseLater = keepsHouseLater
+    }
 
     /// A script of chance.
     init(seed: UInt64) {
         var generator = IdentifierGenerator.seeded(seed)
         func number(_ bound: Int) -> Int { Int(generator.nextWord() % UInt64(bound)) }
+        keepsHouseLater = seed.isMultiple(of: 2)
         steps = (0..<4 + number(10)).map { _ in
             let action: Action
-            switch number(14) {
+            switch number(seed.isMultiple(of: 2) ? 17 : 14) {
             case 0..<5: action = .append(1 + number(5))
             case 5..<7: action = .deliver(1 + number(4))
             case 7: action = .loseAnswer(1 + number(4))
             case 8..<10: action = .deliverLate(1 + number(3))
             case 10: action = .sync
             case 11: action = .end
+            case 14...: action = .keepHouse
             default: action = .kill
             }
             var step = Step(action: action)
@@ -97,7 +106,7 @@ extension FileFaultScript {
                 let takesRoom = operation == .overwrite || FaultyFiles.Operation.takesRoom.contains(operation)
                 return step.isFull && takesRoom ? .noSpace : nil
             }
-            if open == nil, step.action != .kill, step.action != .end { open = try? Life(folder, on: disk) }
+            if open == nil, step.action != .kill, step.action != .end { open = try? life(folder, on: disk) }
             guard let life = open else {
                 if case .append(let count) = step.action { ledger.recorded += count }  // memory's, where nothing opens
                 continue
@@ -107,7 +116,11 @@ extension FileFaultScript {
         }
         open?.log.close()
         disk.fail(nil)
-        return Self.verdict(disk, folder, &ledger)
+        return verdict(disk, folder, &ledger)
+    }
+
+    private func life(_ folder: String, on disk: any FileSystem) throws -> Life {
+        try Life(folder, on: disk, keepsHouseLater ? HeldQueue() : nil)
     }
 
     /// Fails a test with a script as short as it can be made.
@@ -118,10 +131,10 @@ extension FileFaultScript {
         Issue.record("\(violations)\nshortest: \(shortest.violations())\n\(shortest)")
     }
 
-    private static func verdict(_ disk: any FileSystem, _ folder: String, _ ledger: inout Ledger) -> [String] {
+    private func verdict(_ disk: any FileSystem, _ folder: String, _ ledger: inout Ledger) -> [String] {
         var violations: [String] = []
         do {
-            let life = try Life(folder, on: disk)
+            let life = try life(folder, on: disk)
             let log = life.log
             let state = log.load("A").object?["n"]?.int ?? 0
             if state < ledger.storedState || state > Int64(ledger.recorded) {
@@ -154,14 +167,16 @@ extension FileFaultScript {
 private struct Life {
     let log: EventLog
     private let store: OverflowingStore
+    private let housekeeper: HeldQueue?
     /// How many events went from memory since it was asked for.
     private let gone = Locked(0)
 
-    init(_ folder: String, on disk: any FileSystem) throws {
+    init(_ folder: String, on disk: any FileSystem, _ housekeeper: HeldQueue?) throws {
+        self.housekeeper = housekeeper
         // Segments of two kilobytes, and no eviction.
         log = try EventLog(
             folder: folder, on: disk, limits: Limits(storageBytes: 16_000), boot: 1,
-            diagnostics: Diagnostics(logger: RecordingLogger(), level: .none))
+            housekeeper: housekeeper, diagnostics: Diagnostics(logger: RecordingLogger(), level: .none))
         store = OverflowingStore(log)
         store.whenGone { [gone] count, _, _ in gone.withLock { $0 += count } }
     }
@@ -187,6 +202,7 @@ private struct Life {
             append(1, &ledger)
             settle(batches, &ledger)
         case .sync: store.sync()
+        case .keepHouse: housekeeper?.run()
         case .end:
             append(0, &ledger)
             store.endWriting()
@@ -323,6 +339,7 @@ extension FileFaultScript: CustomStringConvertible {
                 + (faults.isEmpty ? "" : ", faults: [\(faults.joined(separator: ", "))]")
                 + (step.isFull ? ", isFull: true" : "") + "),"
         }
-        return "FileFaultScript([\n" + lines.joined(separator: "\n") + "\n]).check()"
+        let end = keepsHouseLater ? "], keepsHouseLater: true).check()" : "]).check()"
+        return "FileFaultScript([\n" + lines.joined(separator: "\n") + "\n" + end
     }
 }
