@@ -23,6 +23,7 @@ extension StoreModel {
         if case .linked(let number, _)? = instance?.beginning { try disk.unlink(.runLock(run: number)) }
         if let lock = instance?.lock { try disk.unlock(lock) }
         instance?.beginning = nil
+        instance?.pending = nil
         instance?.lock = nil
         instance?.run = nil
         instance?.segment = nil
@@ -69,6 +70,7 @@ extension StoreModel {
         try tidy()
         try disk.unlockOwner()
         instance?.isOwner = false
+        instance?.pending = nil
         instance?.others = []
     }
 

@@ -139,16 +139,39 @@ extension StoreModel {
     /// not be there after a power cut if that is gone.
     mutating func checkpoint() throws(Stop) {
         guard let instance else { return }
+        var place = placeToCover(instance)
+        if mutation == .checkpointCoversMore { place.offset += 1 }
+        try write(Disk.Checkpoint(place: place, state: instance.state))
+        if mutation != .pendingAfterNewer { self.instance?.pending = nil }
+    }
+
+    /// What a checkpoint is to say is known at the segment's end; it is written while the next one fills.
+    mutating func rotateAtOnce() throws(Stop) {
+        guard let instance else { return }
+        let place = placeToCover(instance)
+        self.instance?.pending = Disk.Checkpoint(place: place, state: instance.state)
+        self.instance?.segment = nil
+        _ = try makeSegment()
+    }
+
+    mutating func writePending() throws(Stop) {
+        guard let pending = instance?.pending else { return }
+        try write(pending)
+        instance?.pending = nil
+    }
+
+    private mutating func write(_ checkpoint: Disk.Checkpoint) throws(Stop) {
+        guard let instance else { return }
         for run in log.runs {
             for segment in run.segments where segment.run == instance.run || !isCovered(segment) {
                 if mutation == .checkpointBeforeSync && segment.run == instance.run { continue }
                 if mutation == .checkpointBeforeSyncOfEarlierRuns && segment.run != instance.run { continue }
+                if mutation == .pendingBeforeSync && instance.pending != nil { continue }
+                // What it does not cover can wait.
+                if segment.run == instance.run, segment.index > checkpoint.place.segment { continue }
                 try syncIfNeeded(segment.file)
             }
         }
-        var place = placeToCover(instance)
-        if mutation == .checkpointCoversMore { place.offset += 1 }
-        let checkpoint = Disk.Checkpoint(place: place, state: instance.state)
         if mutation == .checkpointInPlace {
             try disk.write(checkpoint, to: .checkpoint)
         } else {
@@ -156,7 +179,7 @@ extension StoreModel {
             try disk.sync(.checkpointTemporary)
             try disk.rename(.checkpointTemporary, to: .checkpoint)
         }
-        self.instance?.covered = place
+        self.instance?.covered = checkpoint.place
     }
 
     /// An owner without a run has read all owners before it.

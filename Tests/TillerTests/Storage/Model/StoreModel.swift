@@ -11,6 +11,8 @@ struct StoreModel: Sendable {
 
     enum Action: Sendable, Hashable, CustomStringConvertible {
         case open, shutdown, rotate, checkpoint, evict
+        /// A segment's end whose checkpoint is written later, and that.
+        case rotateAtOnce, writePending
         case append(Chunk)
         /// A `write` that takes only some of a chunk's records; then the file is cut back, or that fails too.
         case appendShort(whole: Int, isCutBack: Bool)
@@ -33,6 +35,8 @@ struct StoreModel: Sendable {
             case .shutdown: "shutdown"
             case .rotate: "rotate"
             case .checkpoint: "checkpoint"
+            case .rotateAtOnce: "rotate at once"
+            case .writePending: "write the checkpoint that waits"
             case .evict: "evict"
             case .append(let chunk): "append \(chunk)"
             case .appendShort(let whole, true): "append \(whole) of several, cut back"
@@ -82,6 +86,7 @@ struct StoreModel: Sendable {
         case eventAndStateApart, keepTemporary, checkpointInPlace
         case readLeftovers, dropStateAtLimit, positionWithoutAckIsFirst, foldUnfinished
         case checkpointBeforeSync, checkpointBeforeSyncOfEarlierRuns, unlinkBeforeSync, foldBeforeSync
+        case pendingAfterNewer, pendingBeforeSync
 
         /// These need two processes, or few actions.
         case nextFoldBeforeFilesAreGone, evictedCountedAgain, lockVisibleBeforeLocked, foldLiveRun
@@ -106,6 +111,8 @@ struct StoreModel: Sendable {
         var unfinished: [Disk.Record]?
         var state: [Int: Int]
         var covered: Disk.Place
+        /// The checkpoint that waits to be written.
+        var pending: Disk.Checkpoint?
         /// The other runs as they were last read, and those of them that were over before.
         var others: [ModelLog.Run] = []
         var runsOver: Set<Int> = []
@@ -167,6 +174,8 @@ struct StoreModel: Sendable {
         case .answer: return instance.inFlight != nil
         case .deliver, .send:
             return instance.inFlight == nil && (instance.isOwner || mutation == .guestAcknowledges)
+        case .writePending: return instance.pending != nil
+        case .rotateAtOnce: return instance.isOwner && instance.segment != nil
         case .checkpoint, .evict, .look, .testLocks, .readRuns, .release: return instance.isOwner
         case .takeOver: return !instance.isOwner && (disk.owner == nil || mutation == .takeOverWithoutLock)
         default: return true
@@ -193,6 +202,10 @@ struct StoreModel: Sendable {
         case .checkpoint:
             try checkpoint()
             try tidy()
+        case .rotateAtOnce: try rotateAtOnce()
+        case .writePending:
+            try writePending()
+            if instance?.isOwner == true { try tidy() }
         case .evict: try evict()
         case .append(let chunk): try append(records(chunk))
         case .appendShort(let whole, let isCutBack): try appendShort(whole: whole, isCutBack: isCutBack)

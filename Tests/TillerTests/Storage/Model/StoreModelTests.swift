@@ -11,7 +11,7 @@ import Testing
     /// Everything that an instance, a data plane and a disk do.
     static let actions: [Action] =
         StoreModel.Chunk.allCases.map(Action.append) + StoreModel.Answer.allCases.map(Action.deliver) + [
-            .evict, .checkpoint, .shutdown, .rotate,
+            .evict, .checkpoint, .shutdown, .rotate, .rotateAtOnce, .writePending,
             .appendShort(whole: 0, isCutBack: true), .appendShort(whole: 2, isCutBack: true),
             .appendShort(whole: 1, isCutBack: false), .appendShort(whole: 2, isCutBack: false),
             .damageOldest, .damageNewest, .loseOldest, .cutPower,
@@ -25,8 +25,10 @@ import Testing
     /// What matters where two processes are.
     static let actionsOfTwo: [Action] = [
         .append(.event), .append(.eventAndState), .append(.state), .beginAppend, .finishAppend, .beginRun,
-        .appendShort(whole: 1, isCutBack: true), .appendShort(whole: 1, isCutBack: false), .rotate, .checkpoint, .evict,
-        .deliver(.accepted), .deliver(.lost), .send(.accepted), .answer, .look, .testLocks, .readRuns, .takeOver,
+        .appendShort(whole: 1, isCutBack: true), .appendShort(whole: 1, isCutBack: false), .rotate, .rotateAtOnce,
+        .writePending,
+        .checkpoint, .evict, .deliver(.accepted), .deliver(.lost), .send(.accepted), .answer, .look, .testLocks,
+        .readRuns, .takeOver,
         .release,
         .shutdown,
     ]
@@ -45,6 +47,8 @@ import Testing
         else { return [] }
         switch mutation {
         case .nextFoldBeforeFilesAreGone: return turns([.append(.eventAndState), .deliver(.accepted), .checkpoint])
+        case .pendingAfterNewer:
+            return turns([.append(.eventAndState), .rotateAtOnce, .writePending, .rotate, .deliver(.accepted)])
         case .lockVisibleBeforeLocked:
             return turns([.testLocks, .readRuns, .deliver(.accepted)]) + turns([.beginRun, .append(.event)], of: [.b])
         case .acknowledgeAfterRelease:
