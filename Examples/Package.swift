@@ -18,7 +18,7 @@ let package = Package(
             name: "Benchmark",
             dependencies: [
                 .product(name: "Tiller", package: "Tiller"), .product(name: "TillerTesting", package: "Tiller"),
-            ]),
+            ], exclude: ["NOTES.md"]),
     ],
     swiftLanguageModes: [.v6]
 )

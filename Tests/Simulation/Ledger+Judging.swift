@@ -6,6 +6,7 @@ extension Ledger {
     ///
     /// - Parameter faults: The disk's count of failures.
     mutating func judge(_ account: Account, _ stored: StoredAccount?, of life: Int, faults: Int) {
+        change(life) { $0.refusedInMemory = account.dropped[.refused, default: 0] }
         let now = lives[life]
         let isWell = faults == now.faultsBefore
         if account.inMemory < 0 { complain("\(account.inMemory) events are in memory") }
@@ -40,6 +41,12 @@ extension Ledger {
         if delivered > life.answered || delivered < life.answered - evicted {
             complain("\(delivered) were delivered by the account, \(life.answered) were answered, \(evicted) evicted")
         }
+    }
+
+    /// How many events are gone by the account: the store's, and what was refused before the disk had it.
+    mutating func givenUp(_ account: Account, of life: Int) -> Int {
+        change(life) { $0.refusedInMemory = account.dropped[.refused, default: 0] }
+        return (account.store.map { $0.evicted + $0.damaged + $0.refused } ?? 0) + refusedInMemory
     }
 
     /// So many more events than were known of are in the log, after a kill.
@@ -81,5 +88,5 @@ extension Ledger {
 
 extension Account {
     /// Events of a process with the disk that a kill takes nothing from.
-    var safe: Int { stored + delivered }
+    var safe: Int { stored + delivered + dropped[.refused, default: 0] }
 }

@@ -45,6 +45,8 @@ struct Ledger: Sendable {
         /// How many its plugin has dropped.
         var dropped = 0
         var tooLarge = 0
+        /// How many the data plane has refused that the disk never had.
+        var refusedInMemory = 0
         /// How many events a 2xx answer has told it of.
         var answered = 0
         /// How many requests had no such answer.
@@ -75,6 +77,8 @@ struct Ledger: Sendable {
 
     /// The key in an event's context under which its number stands.
     static let key = "ledger"
+
+    var refusedInMemory: Int { lives.reduce(0) { $0 + $1.refusedInMemory } }
 
     mutating func complain(_ fault: String) { if faults.count < 20 { faults.append(fault) } }
 
@@ -247,7 +251,7 @@ extension Ledger {
     mutating func judgeEnd(_ account: StoredAccount) {
         let missing = entries.indices.filter { entries[$0].isStored && entries[$0].text == nil }
         let unexcused = missing.filter { entries[$0].excuse == nil }
-        let lost = account.evicted + account.damaged + account.refused
+        let lost = account.evicted + account.damaged + account.refused + refusedInMemory
         if unexcused.count > lost {
             let names = unexcused.prefix(5).map(name).joined(separator: ", ")
             complain("\(unexcused.count) stored events are missing, the account has \(lost): \(names)")

@@ -27,7 +27,7 @@ extension World {
         _ = executors.start {
             let result = await analytics.flushed()
             answer("flushed: \(result)") { ledger, life, faults in
-                ledger.judge(result, upTo: number, of: life, analytics.account.store, faults: faults)
+                ledger.judge(result, upTo: number, of: life, analytics.account, faults: faults)
             }
         }
     }
@@ -72,7 +72,7 @@ extension World {
         _ = executors.start {
             let count = await analytics.shutdownAndWait(timeout: .seconds(200))
             answer("\(count) are left") { ledger, life, faults in
-                ledger.judgeLeft(count, of: life, analytics.account.store)
+                ledger.judgeLeft(count, of: life, analytics.account)
             }
             left.withLock { $0 = count }
         }
@@ -157,9 +157,10 @@ extension Ledger {
     }
 
     mutating func judge(
-        _ result: FlushResult, upTo number: Int, of life: Int, _ account: StoredAccount?, faults: Int
+        _ result: FlushResult, upTo number: Int, of life: Int, _ account: Account, faults: Int
     ) {
         let isWell = faults == lives[life].faultsBefore
+        let lost = givenUp(account, of: life)
         switch result {
         case .delivered, .nothingWaiting:
             let missing = entries[..<number].indices.filter { index in
@@ -168,26 +169,25 @@ extension Ledger {
                 // What could not be read at the opening is not known to it.
                 return isWell && (entry.life == life || entry.isStored && lives[life].isDurable)
             }
-            let lost = account.map { $0.evicted + $0.damaged + $0.refused } ?? 0
             if missing.count > lost { complain("flushed() says \(result), and \(name(missing[0])) is missing") }
         case .waiting:
             if lives[life].failures == 0, isWell { complain("flushed() says \(result), and nothing has failed") }
         case .stopped:
-            let lost = account.map { $0.evicted + $0.damaged + $0.refused } ?? 0
             if !lives[life].isShutDown, lost == 0, lives[life].failures == 0 {
                 complain("flushed() says \(result) for no reason")
             }
         }
     }
 
-    mutating func judgeLeft(_ count: Int, of life: Int, _ account: StoredAccount?) {
+    mutating func judgeLeft(_ count: Int, of life: Int, _ account: Account) {
         let missing = lives[life].survivors.filter { !entries[$0].isAnswered }
-        let lost = account.map { $0.evicted + $0.damaged + $0.refused } ?? 0
+        let lost = givenUp(account, of: life)
         if count == 0, missing.count > lost {
             complain("shutdownAndWait() says that nothing is left, and \(name(missing[0])) is missing")
         }
-        if count < (account?.waiting ?? 0) {
-            complain("shutdownAndWait() says that \(count) are left, and \(account?.waiting ?? 0) wait")
+        let waiting = account.store?.waiting ?? 0
+        if count < waiting {
+            complain("shutdownAndWait() says that \(count) are left, and \(waiting) wait")
         }
     }
 }

@@ -246,22 +246,15 @@ extension [JSONObject.Pair] {
         return false
     }
 
-    /// Whether no key is there twice.
+    /// Whether no key is there twice; may be false for keys that are not all ASCII.
     fileprivate var areDistinct: Bool {
         if count < 2 { return true }
-        // Equal keys of ASCII have the same mark; those that share one are compared, and so are all where a key is no ASCII.
+        // Equal keys of ASCII have the same mark; those that share one are compared.
         var seen: UInt64 = 0
         for index in indices {
-            guard let mark = self[index].0.asciiMark else { return areDistinctAsTexts }
+            guard let mark = self[index].0.asciiMark else { return false }
             if seen & mark != 0, self[..<index].contains(where: { $0.0 == self[index].0 }) { return false }
             seen |= mark
-        }
-        return true
-    }
-
-    private var areDistinctAsTexts: Bool {
-        for index in indices.dropFirst() {
-            for earlier in 0..<index where self[earlier].0 == self[index].0 { return false }
         }
         return true
     }

@@ -77,9 +77,7 @@ extension EventLog {
                 known.untold.append(false)
                 known.index.letGoOfOthers(keeping: known.ownRuns)
             }
-            reader.cursor = nil
-            reader.acknowledgements = [:]
-            reader.leftovers = []
+            reader.forgetFiles()
             ownership?.release()
         }
         handlers.withLock { $0.signal.take() }?.cancel()
@@ -120,12 +118,10 @@ extension EventLog {
     }
 
     private func becomeOwner(_ opening: LogOpening, _ reader: inout Reader) {
+        reader.forgetFiles()
         reader.base = opening.base
         reader.acknowledgements = opening.acknowledgements
-        reader.cursor = nil
-        reader.leftovers = []
         reader.mustSyncFolder = true
-        reader.secured = []
         known.withLock { known in
             var counts = known.index.counts
             counts.appended = counts.settled + opening.index.counts.appended

@@ -51,10 +51,7 @@ extension EventLog {
     /// The sums go on; the numbers of runs go on behind those that were used.
     private func writeBaseAnew() throws {
         try reader.withLock { reader in
-            reader.cursor = nil
-            reader.acknowledgements = [:]
-            reader.leftovers = []
-            reader.secured = []
+            reader.forgetFiles()
             reader.base = (try? SlotFile(reading: files.base, on: disk)) ?? SlotFile(new: files.base, on: disk)
             let (sums, run) = known.withLock { ($0.index.folded, $0.index.covered.run) }
             try reader.base.write([UInt64(max(run, 1) - 1), 0] + sums.values)

@@ -69,6 +69,14 @@ final class EventLog: EventStore {
         /// Runs whose acknowledgement a power cut leaves its name.
         var secured: Set<Int> = []
         var isClosed = false
+
+        /// What is known of the files is of others, or of none.
+        mutating func forgetFiles() {
+            cursor = nil
+            acknowledgements = [:]
+            leftovers = []
+            secured = []
+        }
     }
 
     struct Cursor: Sendable {

@@ -98,12 +98,11 @@ extension EventLog {
             known.keepsOldCheckpoint = false
             known.highestRun = max(known.highestRun, highest)
         }
-        reader.cursor = nil
-        reader.leftovers = []
-        reader.acknowledgements = reader.acknowledgements.filter { run, _ in
+        let kept = reader.acknowledgements.filter { run, _ in
             known.withLock { $0.index.runs.contains { $0.number == run } }
         }
-        reader.secured = []
+        reader.forgetFiles()
+        reader.acknowledgements = kept
         reader.base = try erasure.complete()
         known.withLock { $0.mustCompleteErasure = false }
     }

@@ -73,5 +73,20 @@ import Testing
         #expect(LogFiles.kind(of: name) == .other)
     }
 
+    @Test func onlyWhatIsWantedIsLookedAt() throws {
+        let folder = LogFolder()
+        for run in 1...3 {
+            let segment = LogIndex.Segment(index: 1, first: 0)
+            try folder.put("abc", name(LogFiles(folder: "/x").segment(segment, of: run)))
+        }
+        let disk = SystemFiles()
+        #expect(try disk.list(folder.path).count == 3)
+        #expect(try disk.list(folder.path) { $0.hasPrefix("00000002") }.map(\.size) == [3])
+        #expect(try disk.list(folder.path) { _ in false }.isEmpty)
+        let listing = try LogListing(LogFiles(folder: folder.path), on: disk, without: [1, 3])
+        #expect(listing.runs.keys.sorted() == [2])
+        #expect(listing.runs[2]?.segments.map(\.size) == [3])
+    }
+
     private func name(_ path: String) -> String { String(path.dropFirst(3)) }
 }
