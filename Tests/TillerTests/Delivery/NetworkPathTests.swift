@@ -88,7 +88,9 @@ import SwiftOverlayShims
     func aDataPlaneMayBeReachedByIPv6() async throws {
         let server = try #require(OneAnswerServer(AF_INET6))
         async let request = server.answerOne()
-        #expect(await delivery(to: "http://localhost:\(server.port)") == .delivered)
+        let result = await delivery(to: "http://localhost:\(server.port)")
+        if result != .delivered { server.stop() }
+        #expect(result == .delivered)
         #expect(await request.hasPrefix("POST /v1/batch HTTP/1.1\r\n"))
     }
 
@@ -148,28 +150,71 @@ private final class OneAnswerServer: Sendable {
     static let hasIPv6 = OneAnswerServer(AF_INET6) != nil
 
     private let descriptor: Int32
+    /// Keeps the port of the other family from everybody else: `localhost` is both.
+    private let placeholder: Int32
     let port: UInt16
 
     init?(_ family: Int32) {
+        for _ in 0..<100 {
+            guard let (descriptor, port) = Self.openListener(family) else { return nil }
+            guard family == AF_INET6 else {
+                (self.descriptor, self.port, placeholder) = (descriptor, port, -1)
+                return
+            }
+            let placeholder = Self.makeSocket(AF_INET)
+            if Self.take(port, with: placeholder) {
+                (self.descriptor, self.port, self.placeholder) = (descriptor, port, placeholder)
+                return
+            }
+            close(placeholder)
+            close(descriptor)
+        }
+        return nil
+    }
+
+    deinit {
+        close(descriptor)
+        if placeholder >= 0 { close(placeholder) }
+    }
+
+    private static func makeSocket(_ family: Int32) -> Int32 {
         #if canImport(Glibc)
-        let descriptor = socket(family, Int32(SOCK_STREAM.rawValue), 0)
+        socket(family, Int32(SOCK_STREAM.rawValue), 0)
         #else
-        let descriptor = socket(family, SOCK_STREAM, 0)
+        socket(family, SOCK_STREAM, 0)
         #endif
-        self.descriptor = descriptor
-        var four = sockaddr_in()
-        four.sin_family = sa_family_t(AF_INET)
-        four.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    }
+
+    private static func openListener(_ family: Int32) -> (descriptor: Int32, port: UInt16)? {
+        let descriptor = makeSocket(family)
+        var four = loopback
         var six = sockaddr_in6()
         six.sin6_family = sa_family_t(AF_INET6)
         six.sin6_addr = in6addr_loopback
-        let isListening =
-            family == AF_INET6 ? Self.listens(descriptor, &six) : Self.listens(descriptor, &four)
-        port = UInt16(bigEndian: family == AF_INET6 ? six.sin6_port : four.sin_port)
-        guard isListening else { return nil }
+        guard family == AF_INET6 ? listens(descriptor, &six) : listens(descriptor, &four) else {
+            close(descriptor)
+            return nil
+        }
+        return (descriptor, UInt16(bigEndian: family == AF_INET6 ? six.sin6_port : four.sin_port))
     }
 
-    deinit { close(descriptor) }
+    private static var loopback: sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        return address
+    }
+
+    /// Without listening: who connects is refused.
+    private static func take(_ port: UInt16, with descriptor: Int32) -> Bool {
+        var address = loopback
+        address.sin_port = port.bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
 
     private static func listens<Address>(_ descriptor: Int32, _ address: inout Address) -> Bool {
         var length = socklen_t(MemoryLayout<Address>.size)
