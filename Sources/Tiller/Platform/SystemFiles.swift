@@ -114,6 +114,8 @@ package struct SystemFiles: FileSystem {
     package func contents(of path: String, from offset: Int, count: Int) throws -> [UInt8]? {
         guard let descriptor = try Self.openForReading(path) else { return nil }
         defer { Self.release(descriptor) }
+        // Made without room, an array writes its count where all empty ones have theirs.
+        if count <= 0 { return [] }
         var failed: FileFailure?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
             while filled < count {
