@@ -72,7 +72,7 @@ struct BatchEndpoint: Sendable {
             let age = circumstances.age(of: event, isOwnRun: batch.isOwnRun)
             end.writeTimestamp(event.wallMilliseconds.addingClamped(age))
             end.raw("},")
-            body.append(contentsOf: end.utf8)
+            end.withUTF8 { body.append(contentsOf: $0) }
         }
         if !batch.events.isEmpty { body.removeLast() }
         body += "]}".utf8

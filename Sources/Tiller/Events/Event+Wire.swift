@@ -34,7 +34,7 @@ package struct EncodedEvent: Sendable {
         if !isEmpty { writer.raw(",") }
         writer.writeMember(key, value)
         writer.raw("}}")
-        bytes.append(contentsOf: writer.utf8)
+        writer.withUTF8 { bytes.append(contentsOf: $0) }
     }
 }
 

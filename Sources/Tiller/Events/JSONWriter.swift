@@ -39,12 +39,15 @@ struct JSONWriter: ~Copyable {
 
     deinit { start.deallocate() }
 
-    var utf8: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: start, count: count) }
+    /// The bytes, as long as the body runs.
+    func withUTF8<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        body(UnsafeBufferPointer(start: start, count: count))
+    }
 
     /// A copy, as large as it must be.
-    var bytes: [UInt8] { Array(utf8) }
+    var bytes: [UInt8] { withUTF8 { Array($0) } }
 
-    var text: String { String(decoding: utf8, as: UTF8.self) }
+    var text: String { withUTF8 { String(decoding: $0, as: UTF8.self) } }
 
     /// Begins anew, in the same memory.
     mutating func clear() {

@@ -109,5 +109,5 @@ extension JSONValue {
 package func timestampText(_ milliseconds: Int64) -> String {
     var writer = JSONWriter()
     writer.writeTimestamp(milliseconds)
-    return String(decoding: writer.utf8.dropFirst().dropLast(), as: UTF8.self)
+    return writer.withUTF8 { String(decoding: $0.dropFirst().dropLast(), as: UTF8.self) }
 }

@@ -5,9 +5,9 @@ extension EventLog {
     struct PendingCheckpoint: Sendable {
         var checkpoint: Checkpoint
         /// Whether the present one, which can't be read, is kept beside it.
-        let keepsOld: Bool
-        /// How many changes of state it takes in.
-        let changeCount: Int
+        fileprivate(set) var keepsOld: Bool
+        /// How many changes of state it takes in that the one before did not.
+        fileprivate(set) var changeCount: Int
     }
 
     /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
@@ -107,6 +107,11 @@ extension EventLog {
             known.index.covered = new.checkpoint.place
             known.changesSinceCheckpoint -= new.changeCount
             if new.keepsOld { known.keepsOldCheckpoint = false }
+            // One that came to wait meanwhile comes after this one now.
+            if known.pending?.checkpoint.place != new.checkpoint.place {
+                known.pending?.changeCount -= new.changeCount
+                if new.keepsOld { known.pending?.keepsOld = false }
+            }
         }
     }
 
