@@ -134,9 +134,7 @@ extension JSONWriter {
                 for index in own.indices {
                     if !isFirst { append(UInt8(ascii: ",")) }
                     isFirst = false
-                    write(own[index].0)
-                    append(UInt8(ascii: ":"))
-                    write(own[index].1)
+                    writeMember(own[index].0, own[index].1)
                 }
             }
         }

@@ -1,5 +1,4 @@
 // swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation
-
 public import Foundation
 
 // What Tiller asks AppKit for its context, declared as AppKit declares it. In the stub the values can be set.

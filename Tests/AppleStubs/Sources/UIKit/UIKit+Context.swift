@@ -1,5 +1,4 @@
 // swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation
-
 public import Foundation
 
 // What Tiller asks UIKit for its context, declared as UIKit declares it. In the stub the values can be set.
