@@ -74,7 +74,7 @@ struct Redaction {
             ["owner", "base", "checkpoint"].contains(stem) || stem.utf8.allSatisfy { "-0123456789".utf8.contains($0) }
         let endings = name.dropFirst(stem.count)
         let isKnownEnding =
-            [".lock", ".fifo", ".ack", ".log", ".json", ".json.new", ".json.unreadable"].contains(endings)
+            [".lock", ".fifo", ".ack", ".log", ".json", ".json.new", ".json.old", ".json.unreadable"].contains(endings)
             || endings.hasPrefix(".log") && endings.dropFirst(4).utf8.allSatisfy { (0x30...0x39).contains($0) }
         return isKnown && isKnownEnding ? name : hashed(name, as: "s")
     }

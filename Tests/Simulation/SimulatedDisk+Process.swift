@@ -79,6 +79,14 @@ extension SimulatedDisk {
             }
         }
 
+        func addName(_ newPath: String, to path: String) throws {
+            try perform(.name, path) { state in
+                guard let node = state.names[path] else { throw FileFailure.missing(path: path) }
+                guard state.names[newPath] == nil else { throw FileFailure.exists(path: newPath) }
+                state.names[newPath] = node
+            }
+        }
+
         /// Folders are there for good at once.
         func makeFolder(_ path: String) throws {
             try perform(.name, path) { state in _ = state.folders.insert(path) }

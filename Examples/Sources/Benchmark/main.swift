@@ -20,10 +20,13 @@ func run(_ arguments: [String]) async -> Int32 {
             return 0
         }
         let options = try Options(arguments.dropFirst())
+        Folder.shareWithChildren()
+        defer { Folder.removeAll() }
         var figures: [Figure] = []
         for workload in options.workloads {
             complain("\(workload.name) …")
             figures += try await workload.measure(options.scale)
+            Folder.removeAll()
         }
         print(options.isJSON ? try Figure.json(figures) : Figure.table(figures))
         return 0

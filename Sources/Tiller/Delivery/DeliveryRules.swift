@@ -93,6 +93,9 @@ struct DeliveryRules: Sendable {
     /// Whether it is not to be compressed. A part of one event never is: then there is one doubt less.
     var sendsPlain: Bool { isPlain || compressionFails || parts.first == 1 }
 
+    /// Whether the next batch depends on what becomes of the one that is under way.
+    var isInTrouble: Bool { !parts.isEmpty || heldCount > 0 }
+
     /// - Parameter now: By the continuous clock.
     mutating func judge(_ answer: DataPlaneAnswer, to attempt: Attempt, at now: Duration) -> Step {
         let trouble = note(answer.meaning, attempt, now)

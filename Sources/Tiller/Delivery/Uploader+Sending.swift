@@ -23,8 +23,9 @@ extension Uploader {
     }
 
     private func run(_ run: Int) async {
+        var ahead: Prepared?
         while claim(run) {
-            guard await uploadOnce() else { break }
+            guard await uploadOnce(&ahead) else { break }
             tellProgress()
         }
         tellProgress()
@@ -55,28 +56,30 @@ extension Uploader {
         return isThere
     }
 
+    /// - Parameter ahead: What was prepared for it; what is prepared for the one after it.
     /// - Returns: Whether to go on.
-    private func uploadOnce() async -> Bool {
+    private func uploadOnce(_ ahead: inout Prepared?) async -> Bool {
         let target = state.withLock { $0.target }
         guard store.mayUpload() else { return leaveToOwner(upTo: target) }
-        let appended = store.counts.appended
-        let next: (batch: StoredBatch, request: TransportRequest)?
+        let counts = store.counts
+        let next: Prepared?
         do {
-            next = try nextRequest()
+            next = try ahead.take().flatMap { isStillNext($0, counts) ? $0 : nil } ?? prepare()
         } catch {
             let text = "the store: \(error)"
             report("store", "Stored events can't be read; they wait", text)
             return carryOut(state.withLock { $0.rules.storeFailed() }, because: text)
         }
-        if let (batch, request) = next {
-            let answer = await post(request)
-            return settle(batch, request, answer)
+        if let next {
+            let answer: DataPlaneAnswer
+            (answer, ahead) = await post(next)
+            return settle(next.batch, next.request, answer)
         }
         if let held = state.withLock({ $0.held.last }) {
             let step = state.withLock { $0.rules.nothingIsBehindTheHeld() }
             return carryOut(step, because: held.answer.text)
         }
-        guard rest(ifAppended: appended) else { return true }
+        guard rest(ifAppended: counts.appended) else { return true }
         resumeAll(with: .stopped(reason: "the store was closed"))
         return false
     }
@@ -112,7 +115,7 @@ extension Uploader {
         }
     }
 
-    private func post(_ request: TransportRequest) async -> DataPlaneAnswer {
+    private func send(_ request: TransportRequest) async -> DataPlaneAnswer {
         do {
             return DataPlaneAnswer(try await transport.post(request), wallMilliseconds: time.wallMilliseconds)
         } catch {
@@ -124,21 +127,68 @@ extension Uploader {
 // MARK: - Requests
 
 extension Uploader {
+    /// A batch and its request.
+    private struct Prepared: Sendable {
+        let batch: StoredBatch
+        let request: TransportRequest
+        /// When, by the continuous clock: what the events say of when they were sent is of that moment.
+        let at: Duration
+        /// How many events will have gone when it is the next one.
+        let settled: Int
+    }
+
+    /// If the last answer came within this time, the next request is prepared while one is under way; it is not sent later
+    /// than that. So what comes from afar is not worked on twice, and `sentAt` is as exact as the way there lets it be.
+    private static let nearness = Duration.milliseconds(50)
+
+    /// - Returns: The answer, and what was prepared meanwhile.
+    private func post(_ next: Prepared) async -> (DataPlaneAnswer, Prepared?) {
+        let start = time.continuous
+        let result: (DataPlaneAnswer, Prepared?)
+        if state.withLock({ $0.isNear && !$0.rules.isInTrouble }) {
+            async let answer = send(next.request)
+            // What can't be read now is met once more when its turn comes.
+            let ahead = try? prepare(behind: next.batch)
+            result = (await answer, ahead)
+        } else {
+            result = (await send(next.request), nil)
+        }
+        let isNear = time.continuous - start <= Self.nearness
+        state.withLock { $0.isNear = isNear }
+        return result
+    }
+
     /// The next batch and its request; `nil` if nothing is left that may be sent.
-    private func nextRequest() throws -> (StoredBatch, TransportRequest)? {
+    ///
+    /// - Parameter sent: A batch that is under way. Only one that follows it without a gap is prepared, and that would not be
+    ///   larger for what is asked for meanwhile.
+    private func prepare(behind sent: StoredBatch? = nil) throws -> Prepared? {
         let (target, held, rules) = state.withLock { ($0.target, $0.held, $0.rules) }
-        let count = min(target - store.counts.settled - held.count, rules.nextCount ?? .max)
+        let settled = store.counts.settled + (sent?.count ?? 0)
+        let count = min(target - settled - held.count, rules.nextCount ?? .max)
         guard let endpoint, count > 0 else { return nil }
         // What was good for a body of bounded size says nothing of one without a bound.
         var bytes = transport.preferredBodyBytes == nil ? batchBytes : state.withLock { $0.goodBatchBytes }
         while true {
             let bounds = BatchBounds(bytes: bytes, count: count, isPerIdentity: isPerIdentity)
-            guard let batch = try store.nextBatch(bounds, after: held.last?.batch) else { return nil }
+            guard let batch = try store.nextBatch(bounds, after: sent ?? held.last?.batch) else { return nil }
+            if let sent, !batch.follows(sent) || batch.events.count == count { return nil }
+            let now = time.continuous
             let request = endpoint.request(
-                for: batch, circumstances(of: batch), compresses: compresses && !rules.sendsPlain)
-            guard let smaller = smallerBatch(than: batch, request.body.count) else { return (batch, request) }
-            bytes = smaller
+                for: batch, circumstances(of: batch, at: now), compresses: compresses && !rules.sendsPlain)
+            if let smaller = smallerBatch(than: batch, request.body.count) {
+                bytes = smaller
+                continue
+            }
+            return Prepared(batch: batch, request: request, at: now, settled: settled)
         }
+    }
+
+    /// Whether nothing has happened since it was prepared but that the one before it was delivered: that may have been
+    /// refused, and events may have been given up or erased.
+    private func isStillNext(_ prepared: Prepared, _ counts: EventCounts) -> Bool {
+        counts.settled == prepared.settled && time.continuous - prepared.at <= Self.nearness
+            && !state.withLock { $0.rules.isInTrouble }
     }
 
     /// How large a batch should be instead, if its body is one that the transport does not like; also adapts the next.
@@ -152,8 +202,7 @@ extension Uploader {
         return isTooLarge ? fitting : nil
     }
 
-    private func circumstances(of batch: StoredBatch) -> BatchEndpoint.Circumstances {
-        let now = time.continuous
+    private func circumstances(of batch: StoredBatch, at now: Duration) -> BatchEndpoint.Circumstances {
         var circumstances = BatchEndpoint.Circumstances(
             installationId: environment.installationId, isPerIdentity: isPerIdentity, boot: boot,
             wallMilliseconds: time.wallMilliseconds, continuousNanoseconds: now.wholeNanoseconds,

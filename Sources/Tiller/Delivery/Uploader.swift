@@ -39,6 +39,8 @@ final class Uploader: Uploads {
         var flushWaiters: [FlushWaiter] = []
         /// How many bytes of events make a body that the transport likes.
         var goodBatchBytes: Int
+        /// The last answer came soon.
+        var isNear = false
         var toldProgress = DeliveryProgress()
 
         /// Those whose events have all gone; they wait no longer.

@@ -187,6 +187,11 @@ package struct SystemFiles: FileSystem {
         throw errno == ENOENT ? FileFailure.missing(path: path) : Self.failure("rename", path)
     }
 
+    package func addName(_ newPath: String, to path: String) throws {
+        guard link(path, newPath) != 0 else { return }
+        throw errno == EEXIST ? FileFailure.exists(path: newPath) : Self.failure("link", newPath)
+    }
+
     package func makeFolder(_ path: String) throws {
         if mkdir(path, 0o700) != 0, errno != EEXIST {
             let parent = path.split(separator: "/").dropLast().joined(separator: "/")

@@ -43,6 +43,22 @@ struct Checkpoint: Sendable {
         for key in ["format", "state", "covers"] { others[key] = nil }
     }
 
+    /// A checkpoint's bytes as they are when nobody writes them.
+    ///
+    /// An owner writes the file of the last checkpoint but one anew. Who had opened it before that finds another one under
+    /// the name now.
+    ///
+    /// - Parameter read: Reads the file of that name; `nil` if there is none.
+    static func bytes(_ read: () throws -> [UInt8]?) rethrows -> [UInt8]? {
+        var bytes = try read()
+        for _ in 1...3 {
+            guard let found = bytes, (try? CheckedText.json(of: found)) == nil, let again = try read(), again != found
+            else { break }
+            bytes = again
+        }
+        return bytes
+    }
+
     var bytes: [UInt8] {
         var document = others
         document["format"] = .int(Self.format)

@@ -3,21 +3,29 @@
 extension EventLog {
     /// What a checkpoint is to say.
     struct PendingCheckpoint: Sendable {
-        var checkpoint: Checkpoint
-        /// Whether the present one, which can't be read, is kept beside it.
-        fileprivate(set) var keepsOld: Bool
-        /// How many changes of state it takes in that the one before did not.
-        fileprivate(set) var changeCount: Int
+        let checkpoint: Checkpoint
+        /// How many changes of state there had been.
+        let changeCount: Int
+    }
+
+    /// What is known of the files that the last checkpoint left.
+    struct CheckpointFiles: Sendable {
+        /// The last of the own segments whose name is on the disk itself.
+        var named = LogPlace()
+        /// The checkpoint is one that was written here.
+        var isOwn = false
+        /// The one before it is there too, and the disk itself knows that it is not the checkpoint any more.
+        var hasSpare = false
     }
 
     /// The state up to here, under another name first. The segments that it covers are brought to the disk before it.
     func checkpoint(_ writer: inout Writer) {
-        checkpoints.withLock { named in
+        checkpoints.withLock { present in
             // What lies in the place of a removed folder is not ours.
             guard isInPlace, let new = known.withLock({ nextCheckpoint(writer, $0) }) else { return }
             do {
                 try sync(&writer)
-                try write(new, &named)
+                try write(new, &present)
                 known.withLock { $0.pending = nil }
             } catch {
                 sayThatItFailed(error)
@@ -40,7 +48,7 @@ extension EventLog {
     /// None that waits is written any more, and none is being written: the folder, or what is known of it, changes hands.
     func dropPendingCheckpoint() {
         known.withLock { $0.pending = nil }
-        checkpoints.withLock { _ in }
+        checkpoints.withLock { $0 = CheckpointFiles(named: $0.named) }
     }
 
     private func writePendingCheckpoints() {
@@ -51,7 +59,7 @@ extension EventLog {
 
     /// - Returns: Whether there was one.
     private func writePendingCheckpoint() -> Bool {
-        checkpoints.withLock { named in
+        checkpoints.withLock { present in
             // What lies in the place of a removed folder is not ours.
             if !isInPlace { known.withLock { $0.pending = nil } }
             guard let new = known.withLock({ $0.pending }) else { return false }
@@ -60,8 +68,10 @@ extension EventLog {
                 for segment in known.withLock({ $0.index.ownSegments(upTo: place) }) {
                     try syncIfThere(segment.index, of: place.run)
                 }
-                if named.run != place.run || named.segment < place.segment { try disk.sync(files.folder) }
-                try write(new, &named)
+                if present.named.run != place.run || present.named.segment < place.segment {
+                    try disk.sync(files.folder)
+                }
+                try write(new, &present)
             } catch {
                 sayThatItFailed(error)
             }
@@ -85,39 +95,55 @@ extension EventLog {
             // An owner without a run has read all owners before it.
             checkpoint.place = max(known.index.covered, LogPlace(run: known.highestRun + 1))
         }
-        return PendingCheckpoint(
-            checkpoint: checkpoint, keepsOld: known.keepsOldCheckpoint, changeCount: known.changesSinceCheckpoint)
+        return PendingCheckpoint(checkpoint: checkpoint, changeCount: known.changeCount)
     }
 
-    /// - Parameter named: The last of the own segments whose name the folder's last sync brought to the disk.
-    private func write(_ new: PendingCheckpoint, _ named: inout LogPlace) throws {
+    private func write(_ new: PendingCheckpoint, _ present: inout CheckpointFiles) throws {
         // Earlier processes may have been killed before they did so.
         for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
             try disk.sync(files.segment(segment, of: run))
         }
-        let path = files.checkpoint + ".new"
-        try disk.store(new.checkpoint.bytes, at: path)
-        if new.keepsOld { try keepOldCheckpoint() }
-        try disk.move(path, to: files.checkpoint)
+        try makeRoom(for: &present)
+        try disk.store(new.checkpoint.bytes, at: files.newCheckpoint)
+        let keepsUnreadable = known.withLock { $0.keepsOldCheckpoint }
+        if keepsUnreadable { try keepUnreadableCheckpoint() }
+        let hasSpare = present.isOwn && (try? disk.addName(files.oldCheckpoint, to: files.checkpoint)) != nil
+        try disk.move(files.newCheckpoint, to: files.checkpoint)
         // One that was begun meanwhile has its name then too.
         let last = known.withLock { LogPlace(run: $0.index.ownRun, segment: $0.index.lastOwnSegment) }
         try disk.sync(files.folder)
-        named = last
+        present = CheckpointFiles(named: last, isOwn: true, hasSpare: hasSpare)
         known.withLock { known in
             known.index.covered = new.checkpoint.place
-            known.changesSinceCheckpoint -= new.changeCount
-            if new.keepsOld { known.keepsOldCheckpoint = false }
-            // One that came to wait meanwhile comes after this one now.
-            if known.pending?.checkpoint.place != new.checkpoint.place {
-                known.pending?.changeCount -= new.changeCount
-                if new.keepsOld { known.pending?.keepsOld = false }
-            }
+            known.coveredChangeCount = new.changeCount
+            if keepsUnreadable { known.keepsOldCheckpoint = false }
         }
     }
 
-    private func keepOldCheckpoint() throws {
+    /// The file of the last checkpoint but one is written anew: a file system takes longer to find room for a file, the more
+    /// were removed in the last seconds.
+    private func makeRoom(for present: inout CheckpointFiles) throws {
+        if present.hasSpare {
+            present.hasSpare = false
+            try disk.move(files.oldCheckpoint, to: files.newCheckpoint)
+        } else {
+            // After a power cut it may be the checkpoint.
+            try disk.remove(files.oldCheckpoint)
+        }
+    }
+
+    /// When no checkpoint follows.
+    func removeSpareCheckpoint() {
+        checkpoints.withLock { present in
+            guard present.hasSpare else { return }
+            present.hasSpare = false
+            try? disk.remove(files.oldCheckpoint)  // the next process does
+        }
+    }
+
+    private func keepUnreadableCheckpoint() throws {
         do {
-            try disk.move(files.checkpoint, to: files.checkpoint + ".unreadable")
+            try disk.move(files.checkpoint, to: files.unreadableCheckpoint)
         } catch FileFailure.missing {}  // nothing to keep
     }
 

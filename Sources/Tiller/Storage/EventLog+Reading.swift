@@ -52,7 +52,7 @@ extension EventLog {
                 known.withLock { known in
                     known.index.learn(from: found.index)
                     known.contents = found.contents
-                    known.changesSinceCheckpoint = found.changeCount
+                    known.changeCount = known.coveredChangeCount + found.changeCount
                 }
             }
         }

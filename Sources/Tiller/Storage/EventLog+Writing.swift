@@ -129,7 +129,7 @@ extension EventLog {
             if let oldest, known.index.counts.waiting == 0 { known.index.oldest = oldest.wallMilliseconds }
             known.index.grow(to: size, end: next, hasState: !changes.isEmpty)
             guard !changes.isEmpty else { return false }
-            known.changesSinceCheckpoint += count
+            known.changeCount += count
             return Self.apply(changes, &known) || known.changesSinceCheckpoint >= Self.changesPerCheckpoint
         }
         if mustCheckpoint { checkpoint(&writer) }
@@ -298,6 +298,7 @@ extension EventLog {
             guard !writer.isClosed else { return }
             writer.isClosed = true
             if known.withLock({ $0.changesSinceCheckpoint > 0 || $0.pending != nil }) { checkpoint(&writer) }
+            removeSpareCheckpoint()
             try? sync(&writer)  // said by the checkpoint, if there was state; events survive the process anyway
             writer.appender.take()?.close()
         }

@@ -15,10 +15,12 @@ final class EventLog: EventStore {
         var contents: Contents
         /// The last checkpoint that was read: what a later version of its format put beside the state is kept.
         var checkpoint: Checkpoint
-        var changesSinceCheckpoint = 0
+        /// How many changes of state there were, and how many of them the checkpoint on the disk has.
+        var changeCount = 0
+        var coveredChangeCount = 0
         /// The checkpoint that waits to be written.
         var pending: PendingCheckpoint?
-        /// Keys whose stored value was no object and was replaced: the old checkpoint stays beside the new one.
+        /// Keys whose stored value was no object and was replaced: the present checkpoint stays beside the next one.
         var keepsOldCheckpoint = false
         /// Whether the folder is this instance's.
         var isOwner: Bool
@@ -32,6 +34,8 @@ final class EventLog: EventStore {
         var untold: [Bool] = []
         /// The folder was given up on purpose: not taken again before that is asked for.
         var isGivenUp = false
+
+        var changesSinceCheckpoint: Int { changeCount - coveredChangeCount }
     }
 
     /// The segment that is written.
@@ -105,8 +109,8 @@ final class EventLog: EventStore {
     /// Taken in this order; the last one never while a file is read or written.
     let writer = Locked(Writer())
     let reader: Locked<Reader>
-    /// Held while a checkpoint is written. The last of the own segments whose name is on the disk itself since.
-    let checkpoints = Locked(LogPlace())
+    /// Held while a checkpoint is written.
+    let checkpoints = Locked(CheckpointFiles())
     let known: Locked<Known>
 
     /// Opens the log of a folder, which is made if it is not there.
@@ -240,7 +244,7 @@ extension EventLog.Known {
     init(_ opening: LogOpening, isOwner: Bool) {
         self.init(
             index: opening.index, contents: opening.contents, checkpoint: opening.checkpoint,
-            changesSinceCheckpoint: opening.changeCount, isOwner: isOwner, highestRun: opening.highestRun)
+            changeCount: opening.changeCount, isOwner: isOwner, highestRun: opening.highestRun)
     }
 }
 

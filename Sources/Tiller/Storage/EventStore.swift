@@ -220,6 +220,12 @@ package struct StoredBatch: Sendable {
         return part
     }
 
+    /// How many events lie between its ends, damaged ones too.
+    var count: Int { Int(clamping: end - start) }
+
+    /// Whether it begins where another one ends.
+    func follows(_ earlier: StoredBatch) -> Bool { run == earlier.run && start == earlier.end }
+
     /// Nothing more is to be found before this number.
     mutating func extend(to number: UInt64) { end = max(end, number) }
 

@@ -40,6 +40,11 @@ package protocol FileSystem: Sendable {
     /// - Throws: `FileFailure.missing` if there is no such file.
     func move(_ path: String, to newPath: String) throws
 
+    /// Gives a file a further name.
+    ///
+    /// - Throws: Also where a file has one name only.
+    func addName(_ newPath: String, to path: String) throws
+
     /// A folder for its owner only, made with what is missing above it; one of another user is refused.
     func makeFolder(_ path: String) throws
 
@@ -76,6 +81,8 @@ extension FileSystem {
     }
 
     package func names(in folder: String) throws -> [String] { try list(folder).map(\.name) }
+
+    package func addName(_ newPath: String, to path: String) throws { throw FileFailure.exists(path: newPath) }
 
     package func isLocked(_ path: String) throws -> Bool {
         guard let lock = try lock(path) else { return true }

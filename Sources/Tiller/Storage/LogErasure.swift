@@ -53,7 +53,7 @@ struct LogErasure {
         } catch is SlotFile.Damage {}  // it is replaced
         try base.write([UInt64(place.run) - 1, 0, 0, 0, 0, 0])
         try disk.sync(files.base)
-        try disk.remove(files.checkpoint + ".unreadable")
+        for path in [files.unreadableCheckpoint, files.oldCheckpoint, files.newCheckpoint] { try disk.remove(path) }
         // What was removed must be gone before the file that says so is.
         try disk.sync(files.folder)
         try disk.move(files.erasure, to: files.checkpoint)
@@ -94,7 +94,7 @@ extension EventLog {
             known.mustCompleteErasure = true
             known.contents = .objects(objects)
             known.checkpoint = Checkpoint()
-            known.changesSinceCheckpoint = 0
+            known.coveredChangeCount = known.changeCount
             known.keepsOldCheckpoint = false
             known.highestRun = max(known.highestRun, highest)
         }

@@ -3,6 +3,12 @@ struct LogFiles: Sendable {
     let folder: String
 
     var checkpoint: String { folder + "/checkpoint.json" }
+    /// The next one, until it is whole.
+    var newCheckpoint: String { checkpoint + ".new" }
+    /// The one before, whose file the next one gets.
+    var oldCheckpoint: String { checkpoint + ".old" }
+    /// One that could not be read when it was replaced.
+    var unreadableCheckpoint: String { checkpoint + ".unreadable" }
     var base: String { folder + "/base.ack" }
     /// The state that an erasure leaves: as long as it is there, everything else is to go.
     var erasure: String { folder + "/erasure.json" }
@@ -137,7 +143,8 @@ extension LogFiles {
             return true
         }
         return [
-            "checkpoint.json", "checkpoint.json.new", "checkpoint.json.unreadable", "erasure.json", "erasure.json.new",
+            "checkpoint.json", "checkpoint.json.new", "checkpoint.json.old", "checkpoint.json.unreadable",
+            "erasure.json", "erasure.json.new",
         ].contains(name)
     }
 

@@ -302,14 +302,18 @@ extension LogIndex {
     /// The own run's segments that a checkpoint of this place newly covers.
     func ownSegments(upTo place: LogPlace) -> [Segment] {
         guard place.run == ownRun, let index = index(of: ownRun) else { return [] }
-        return runs[index].segments.filter { $0.index <= place.segment && !isInCheckpoint($0.index) }
+        return runs[index].segments.filter { $0.index <= place.segment && !isInCheckpoint($0) }
+    }
+
+    private func isInCheckpoint(_ own: Segment) -> Bool {
+        LogPlace(run: ownRun, segment: own.index, offset: own.size) <= covered
     }
 
     /// Whether all of an own segment lies before the checkpoint's place, or it is gone.
     func isInCheckpoint(_ segment: Int) -> Bool {
         guard let index = index(of: ownRun), let known = runs[index].segments.first(where: { $0.index == segment })
         else { return true }
-        return LogPlace(run: ownRun, segment: segment, offset: known.size) <= covered
+        return isInCheckpoint(known)
     }
 
     /// Segments of earlier runs with state that a checkpoint is about to cover.

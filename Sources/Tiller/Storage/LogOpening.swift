@@ -144,7 +144,8 @@ struct LogOpening {
     static func readCheckpoint(_ files: LogFiles, on disk: any FileSystem, _ diagnostics: Diagnostics) -> Checkpoint? {
         let bytes: [UInt8]
         do {
-            guard let found = try disk.contents(of: files.checkpoint) else { return Checkpoint() }
+            let read = { try disk.contents(of: files.checkpoint) }
+            guard let found = try Checkpoint.bytes(read) else { return Checkpoint() }
             bytes = found
         } catch {
             diagnostics.once("read state", .error, "The state can't be read", error)

@@ -146,7 +146,7 @@ extension StoreInspection {
 
     private mutating func readCheckpoint(on disk: any FileSystem) {
         for name in names(.checkpoint) {
-            guard let bytes = contents(name, on: disk) else {
+            guard let bytes = Checkpoint.bytes({ contents(name, on: disk) }) else {
                 checkpoint = .unreadable
                 continue
             }

@@ -11,7 +11,8 @@ import Musl
 /// Files whose operations fail where a test says so, and that note what was asked of them.
 final class FaultyFiles: FileSystem {
     enum Operation: String, Sendable, CaseIterable {
-        case read, store, overwrite, lengthen, create, append, truncate, sync, list, remove, move, makeFolder, lock
+        case read, store, overwrite, lengthen, create, append, truncate, sync, list, remove, move, addName, makeFolder,
+            lock
 
         /// Those that need room on the disk. Bytes of a file that is there are overwritten without; an overwriting that
         /// makes the file, or makes it longer, is a `lengthen`.
@@ -138,6 +139,10 @@ final class FaultyFiles: FileSystem {
     func list(_ folder: String) throws -> [FileEntry] { try run(.list, folder) { try base.list(folder) } }
     func remove(_ path: String) throws { try run(.remove, path) { try base.remove(path) } }
     func move(_ path: String, to newPath: String) throws { try run(.move, path) { try base.move(path, to: newPath) } }
+
+    func addName(_ newPath: String, to path: String) throws {
+        try run(.addName, path) { try base.addName(newPath, to: path) }
+    }
 
     /// One that is there already needs nothing.
     func makeFolder(_ path: String) throws {

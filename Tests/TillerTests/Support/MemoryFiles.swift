@@ -165,6 +165,14 @@ final class MemoryFiles: FileSystem {
         }
     }
 
+    func addName(_ newPath: String, to path: String) throws {
+        try state.withLock { state in
+            guard let file = state.names[path] else { throw FileFailure.missing(path: path) }
+            guard state.names[newPath] == nil else { throw FileFailure.exists(path: newPath) }
+            state.names[newPath] = file
+        }
+    }
+
     func makeFolder(_ path: String) throws { state.withLock { _ = $0.folders.insert(path) } }
 
     func lock(_ path: String) throws -> (any FileLock)? {

@@ -1,11 +1,28 @@
 import Foundation
 
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#endif
+
 /// A folder that the benchmark made, beside the executable, and so below `.build`.
 struct Folder: Sendable {
     let url: URL
 
+    private static let variable = "TILLER_BENCHMARK_FOLDER"
+
+    /// Where all of them are, those of child processes too.
+    private static let root: URL = {
+        if let path = ProcessInfo.processInfo.environment[variable] { return URL(fileURLWithPath: path) }
+        return Bundle.main.bundleURL.appendingPathComponent("benchmark-\(UUID().uuidString)")
+    }()
+
+    /// Children that are started from now on have theirs there.
+    static func shareWithChildren() { setenv(variable, root.path, 1) }
+
     init() throws {
-        url = Bundle.main.bundleURL.appendingPathComponent("benchmark-\(UUID().uuidString)")
+        url = Self.root.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     }
 
@@ -27,7 +44,15 @@ struct Folder: Sendable {
         return copy
     }
 
-    func remove() { try? FileManager.default.removeItem(at: url) }
+    /// Gives its room back. The empty files stay until the workload is over: ext4 takes up to a millisecond to make a file
+    /// while thousands have been removed in the five seconds before, and what is measured next would pay for that.
+    func remove() {
+        for path in (try? FileManager.default.subpathsOfDirectory(atPath: url.path)) ?? [] {
+            truncate(url.path + "/" + path, 0)
+        }
+    }
+
+    static func removeAll() { try? FileManager.default.removeItem(at: root) }
 
     /// What its files hold. One that is renamed meanwhile, as a checkpoint is, counts for nothing.
     func bytes() throws -> Int {
