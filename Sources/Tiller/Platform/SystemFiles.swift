@@ -135,20 +135,23 @@ package struct SystemFiles: FileSystem {
         return bytes
     }
 
-    package func names(in folder: String) throws -> [String] {
-        var names: [String] = []
-        try Self.visitEntries(of: folder) { name, _ in names.append(name) }
-        return names
+    package func visitNames(
+        in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void
+    ) throws {
+        try Self.visitEntries(of: folder) { name, _, _ in try visit(name) }
     }
 
     package func list(_ folder: String) throws -> [FileEntry] { try list(folder) { _ in true } }
 
-    package func list(_ folder: String, where isWanted: (_ name: String) -> Bool) throws -> [FileEntry] {
+    package func list(
+        _ folder: String, where isWanted: (_ name: UnsafeBufferPointer<UInt8>) -> Bool
+    ) throws -> [FileEntry] {
         var found: [FileEntry] = []
-        try Self.visitEntries(of: folder) { name, directory in
-            guard isWanted(name) else { return }
+        try Self.visitEntries(of: folder) { text, cString, directory in
+            guard isWanted(text) else { return }
+            let name = String(decoding: text, as: UTF8.self)
             var status = stat()
-            guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+            guard fstatat(directory, cString, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
                 if errno == ENOENT { return }  // it went meanwhile
                 throw Self.failure("stat", folder + "/" + name)
             }
@@ -158,8 +161,10 @@ package struct SystemFiles: FileSystem {
         return found
     }
 
-    /// - Parameter visit: Given each name, and the folder's descriptor.
-    private static func visitEntries(of folder: String, _ visit: (String, Int32) throws -> Void) throws {
+    /// - Parameter visit: Given each name, twice, and the folder's descriptor.
+    private static func visitEntries(
+        of folder: String, _ visit: (UnsafeBufferPointer<UInt8>, UnsafePointer<CChar>, Int32) throws -> Void
+    ) throws {
         guard let directory = opendir(folder) else { throw failure("open", folder) }
         defer { closedir(directory) }
         let descriptor = dirfd(directory)
@@ -169,12 +174,15 @@ package struct SystemFiles: FileSystem {
                 if errno != 0 { throw failure("read", folder) }
                 return
             }
-            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
-                name.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: name.pointee)) {
-                    String(cString: $0)
+            try withUnsafePointer(to: &entry.pointee.d_name) { name in
+                let size = MemoryLayout.size(ofValue: name.pointee)
+                try name.withMemoryRebound(to: CChar.self, capacity: size) { cString in
+                    let count = strnlen(cString, size)
+                    try cString.withMemoryRebound(to: UInt8.self, capacity: count) {
+                        try visit(UnsafeBufferPointer(start: $0, count: count), cString, descriptor)
+                    }
                 }
             }
-            try visit(name, descriptor)
         }
     }
 

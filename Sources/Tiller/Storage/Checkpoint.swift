@@ -21,6 +21,9 @@ struct Checkpoint: Sendable {
 
     var objects: JSONObject = [:]
     var place = LogPlace()
+    /// The number of the event that comes next there, if that is known: a segment that ends at the place need not be read
+    /// for it.
+    var next: UInt64?
     /// Keys beside these, of a later version of the same format.
     private var others: JSONObject = [:]
 
@@ -39,6 +42,7 @@ struct Checkpoint: Sendable {
         let limit = Int64(1) << 47
         let numbers = [run, segment, offset].map { Int(clamping: min(max($0, 0), limit)) }
         place = LogPlace(run: numbers[0], segment: numbers[1], offset: numbers[2])
+        next = covered["next"]?.int.flatMap { (0...limit).contains($0) ? UInt64($0) : nil }
         others = document
         for key in ["format", "state", "covers"] { others[key] = nil }
     }
@@ -63,9 +67,12 @@ struct Checkpoint: Sendable {
         var document = others
         document["format"] = .int(Self.format)
         document["state"] = .object(objects)
-        document["covers"] = [
+        var covers: JSONObject = [
             "run": .int(Int64(place.run)), "segment": .int(Int64(place.segment)), "offset": .int(Int64(place.offset)),
         ]
+        // Within the place, for another version that writes a new place must not keep it.
+        covers["next"] = next.map { .int(Int64(clamping: $0)) }
+        document["covers"] = .object(covers)
         var writer = JSONWriter()
         writer.write(document)
         return CheckedText.bytes(of: writer.bytes)

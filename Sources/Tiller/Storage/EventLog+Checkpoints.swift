@@ -91,9 +91,11 @@ extension EventLog {
         checkpoint.objects = objects
         if writer.run != nil {
             checkpoint.place = LogPlace(run: known.index.ownRun, segment: writer.segment, offset: writer.size)
+            checkpoint.next = writer.next
         } else {
             // An owner without a run has read all owners before it.
             checkpoint.place = max(known.index.covered, LogPlace(run: known.highestRun + 1))
+            checkpoint.next = nil
         }
         return PendingCheckpoint(checkpoint: checkpoint, changeCount: known.changeCount)
     }

@@ -23,14 +23,18 @@ package protocol FileSystem: Sendable {
     /// Brings a file or a folder to the disk itself.
     func sync(_ path: String) throws
 
-    /// The names of what is in a folder.
-    func names(in folder: String) throws -> [String]
+    /// Looks at the names of what is in a folder, which may be thousands: no texts are made of them.
+    ///
+    /// - Parameter visit: Given the UTF-8 of a name, which is followed by a zero.
+    func visitNames(in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void) throws
 
     /// What is in a folder.
     func list(_ folder: String) throws -> [FileEntry]
 
     /// What is in a folder under names that are wanted: to look at a file takes longer than to read its name.
-    func list(_ folder: String, where isWanted: (_ name: String) -> Bool) throws -> [FileEntry]
+    func list(
+        _ folder: String, where isWanted: (_ name: UnsafeBufferPointer<UInt8>) -> Bool
+    ) throws -> [FileEntry]
 
     /// Removes a file; one that is not there is no failure.
     func remove(_ path: String) throws
@@ -76,11 +80,21 @@ extension FileSystem {
         return lock
     }
 
-    package func list(_ folder: String, where isWanted: (_ name: String) -> Bool) throws -> [FileEntry] {
-        try list(folder).filter { isWanted($0.name) }
+    package func list(
+        _ folder: String, where isWanted: (_ name: UnsafeBufferPointer<UInt8>) -> Bool
+    ) throws -> [FileEntry] {
+        try list(folder).filter { $0.name.utf8CString.withUnsafeBytes { isWanted(Self.name($0)) } }
     }
 
-    package func names(in folder: String) throws -> [String] { try list(folder).map(\.name) }
+    package func visitNames(
+        in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void
+    ) throws {
+        for entry in try list(folder) { try entry.name.utf8CString.withUnsafeBytes { try visit(Self.name($0)) } }
+    }
+
+    private static func name(_ text: UnsafeRawBufferPointer) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: text.assumingMemoryBound(to: UInt8.self).dropLast())
+    }
 
     package func addName(_ newPath: String, to path: String) throws { throw FileFailure.exists(path: newPath) }
 

@@ -73,7 +73,7 @@ struct LogFiles: Sendable {
     }
 
     /// A folder may have thousands of files: no text is made here, and no list.
-    private static func kind(of name: UnsafeBufferPointer<UInt8>) -> Kind {
+    static func kind(of name: UnsafeBufferPointer<UInt8>) -> Kind {
         var place = 0
         let first = Field(name, &place)
         var (second, third, count) = (first, first, 1)

@@ -276,11 +276,15 @@ extension LogIndex {
     ///
     /// - Parameter covered: Those whose state a checkpoint has; otherwise those that wait for one.
     func finishedSegments(covered: Bool) -> [(run: Int, segment: Segment)] {
+        finishedSegments.filter { isCovered($0.segment, of: $0.run) == covered }
+    }
+
+    /// A look at the first ones: of a thousand segments most wait.
+    private var finishedSegments: [(run: Int, segment: Segment)] {
         runs.flatMap { run in
-            run.segments.indices.filter { index in
+            run.segments.indices.prefix { run.end(ofSegmentAt: $0) <= run.position }.filter { index in
                 (!isOpen(run) || index < run.segments.count - 1 || run.segments[index].isEnded)
-                    && run.end(ofSegmentAt: index) <= run.position && !run.segments[index].isUnread
-                    && isCovered(run.segments[index], of: run.number) == covered
+                    && !run.segments[index].isUnread
             }.map { (run.number, run.segments[$0]) }
         }
     }

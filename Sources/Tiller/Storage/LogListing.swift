@@ -17,8 +17,10 @@ struct LogListing {
     init(_ files: LogFiles, on disk: any FileSystem, without others: Set<Int> = []) throws {
         self.disk = disk
         self.files = files
-        let isWanted = { (name: String) in LogFiles.kind(of: name).run.map { !others.contains($0) } ?? true }
-        for entry in try others.isEmpty ? disk.list(files.folder) : disk.list(files.folder, where: isWanted) {
+        let entries = try disk.list(files.folder) { name in
+            LogFiles.kind(of: name).run.map { !others.contains($0) } ?? true
+        }
+        for entry in entries {
             let kind = LogFiles.kind(of: entry.name)
             guard let run = kind.run else {
                 if kind == .newLock { newLocks.append(files.folder + "/" + entry.name) }
@@ -41,8 +43,8 @@ struct LogListing {
         let lasts = runs.compactMapValues(\.segments.last?.index)
         if lasts.isEmpty { return }
         for (run, last) in lasts { runs[run]?.segments.removeAll { $0.index < last } }
-        let isWanted = { (name: String) in LogFiles.kind(of: name).run.map { lasts[$0] != nil } ?? false }
-        for entry in try disk.list(files.folder, where: isWanted) {
+        let entries = try disk.list(files.folder) { LogFiles.kind(of: $0).run.map { lasts[$0] != nil } ?? false }
+        for entry in entries {
             guard case .segment(let run, let index, let first) = LogFiles.kind(of: entry.name), let last = lasts[run]
             else { continue }
             if index < last {
@@ -64,7 +66,10 @@ struct LogListing {
 
     /// The runs that any file names, and those of them whose lock somebody has, without a look at the files.
     static func lives(_ files: LogFiles, on disk: any FileSystem) throws -> (all: Set<Int>, live: Set<Int>) {
-        let all = Set(try disk.names(in: files.folder).compactMap { LogFiles.kind(of: $0).run })
+        var all: Set<Int> = []
+        try disk.visitNames(in: files.folder) { name in
+            if let run = LogFiles.kind(of: name).run { all.insert(run) }
+        }
         return (all, try live(Array(all), files, on: disk))
     }
 

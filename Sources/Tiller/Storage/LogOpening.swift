@@ -10,6 +10,8 @@ struct LogOpening {
     private(set) var changeCount = 0
     /// That any file names, or the base.
     private(set) var highestRun = 0
+    /// What the checkpoint says of its place.
+    private let nextCovered: UInt64?
     private let disk: any FileSystem
     private let files: LogFiles
     private let diagnostics: Diagnostics
@@ -31,6 +33,7 @@ struct LogOpening {
         let checkpoint = Self.readCheckpoint(files, on: disk, diagnostics)
         index = LogIndex(ownRun: 0)
         index.covered = checkpoint?.place ?? LogPlace()
+        nextCovered = checkpoint?.next
         index.folded = LogIndex.Sums(base.values[2...])
         contents = .unreadable(changes: [])
         var changes: [StateChange] = []
@@ -93,11 +96,24 @@ struct LogOpening {
             let place = LogPlace(run: run.number, segment: run.segments[offset].index, offset: .max)
             let isLast = offset == run.segments.count - 1
             guard isLast || place > index.covered else { continue }
-            scan(&run, offset, &changes)
+            if isLast, let end = end(of: run) {
+                run.end = max(run.end, end)
+                run.segments[offset].scanned = run.segments[offset].size
+            } else {
+                scan(&run, offset, &changes)
+            }
         }
         // After a power cut the acknowledgement may be there and the events that it speaks of not.
         run.end = max(run.end, run.position)
         return run
+    }
+
+    /// What the checkpoint says of the number after a run's last event; `nil` if the run goes on behind it.
+    private func end(of run: LogIndex.Run) -> UInt64? {
+        guard let last = run.segments.last, !last.isUnread,
+            LogPlace(run: run.number, segment: last.index, offset: last.size) == index.covered
+        else { return nil }
+        return nextCovered
     }
 
     /// Reads a segment for its state and, if it is the last one, for its end.

@@ -58,7 +58,8 @@ struct RunLock: Sendable {
     }
 
     private static func highestNumber(_ files: LogFiles, on disk: any FileSystem, _ covered: LogPlace) throws -> Int {
-        let listed = try disk.names(in: files.folder).map { LogFiles.kind(of: $0).run ?? 0 }.max() ?? 0
+        var listed = 0
+        try disk.visitNames(in: files.folder) { listed = max(listed, LogFiles.kind(of: $0).run ?? 0) }
         // A place before a run's first segment is nobody's yet.
         let place = covered.segment > 0 || covered.offset > 0 ? covered.run : max(covered.run, 1) - 1
         return min(max(listed, try numberInBase(files, on: disk), place), Int.max / 2 - 200)

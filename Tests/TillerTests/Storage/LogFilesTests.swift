@@ -81,7 +81,7 @@ import Testing
         }
         let disk = SystemFiles()
         #expect(try disk.list(folder.path).filter { $0.name.hasSuffix(".log") }.count == 3)
-        #expect(try disk.list(folder.path) { $0.hasPrefix("00000002") }.map(\.size) == [3])
+        #expect(try disk.list(folder.path) { $0.starts(with: "00000002".utf8) }.map(\.size) == [3])
         #expect(try disk.list(folder.path) { _ in false }.isEmpty)
         let listing = try LogListing(LogFiles(folder: folder.path), on: disk, without: [1, 3])
         #expect(listing.runs.keys.sorted() == [2])
