@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Tiller
 
-/// An instance as an app has it: default plugins, a folder on the disk, the system's clocks.
+/// An instance as an app has it: default plugins, a folder on the disk, the system's clocks (but see `StandingClock`).
 struct Workload {
     /// What is recorded in one go: less than what may wait in memory, enough that the pipeline is under load.
     private static let burst = 1_000
@@ -20,6 +20,7 @@ struct Workload {
             transport: transport,
             application: ApplicationInfo(name: "Counts", version: "1.0", build: "1", namespace: "com.example.counts"))
         if options.isHeld { configuration.executors = executors }
+        if options.kind == .deliver { configuration.time = StandingClock() }
         analytics = Analytics(configuration: configuration)
     }
 

@@ -8,13 +8,14 @@ package struct EncodedEvent: Sendable {
     let anonymousId: Range<Int>
     /// The call's.
     let moment: Moment
-    /// The context's part that many events have.
-    private(set) var shared: JSONWriter.SharedPart?
+    /// CRC-32C of the bytes.
+    private(set) var checksum: UInt32
 
     init(bytes: [UInt8], anonymousId: Range<Int>, moment: Moment) {
         self.bytes = bytes
         self.anonymousId = anonymousId
         self.moment = moment
+        checksum = CRC32C.checksum(of: bytes)
     }
 
     /// - Parameter writer: Its memory is used; what is in it is lost. It counts what became `null`.
@@ -23,7 +24,7 @@ package struct EncodedEvent: Sendable {
         anonymousId = writer.write(event, channel: channel)
         bytes = writer.bytes
         moment = event.moment
-        shared = writer.shared
+        checksum = writer.checksum
     }
 
     /// Adds a member to the context.
@@ -35,6 +36,21 @@ package struct EncodedEvent: Sendable {
         writer.writeMember(key, value)
         writer.raw("}}")
         writer.withUTF8 { bytes.append(contentsOf: $0) }
+        checksum = CRC32C.checksum(of: bytes)
+    }
+}
+
+extension JSONWriter {
+    /// CRC-32C of the text. That of the part which many events have is worked out once.
+    fileprivate var checksum: UInt32 {
+        withUTF8 { text in
+            let text = UnsafeRawBufferPointer(text)
+            guard let shared else { return CRC32C.checksum(of: text) }
+            let start = CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: text[..<shared.start]))
+            let rest = text[(shared.start + shared.base.encoded.count)...]
+            return CRC32C.checksum(
+                of: UnsafeRawBufferPointer(rebasing: rest), after: shared.base.block.checksum(after: start))
+        }
     }
 }
 

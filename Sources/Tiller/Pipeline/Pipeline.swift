@@ -263,7 +263,7 @@ extension Pipeline {
         seal(&chunk, engine)
         var items: [Chunk.Item] = []
         swap(&items, &chunk.items)
-        deliver(items, engine)
+        deliver(consume items, engine)
         chunk = Chunk()
         engine.didChange()
     }

@@ -39,7 +39,7 @@ public final class Locked<Value: Sendable>: @unchecked Sendable {
                 lock.initialize(to: os_unfair_lock())
                 #else
                 lock.initialize(to: pthread_mutex_t())
-                pthread_mutex_init(lock, nil)
+                Self.prepare(lock)
                 #endif
             }
             return value
@@ -93,6 +93,19 @@ public final class Locked<Value: Sendable>: @unchecked Sendable {
     private var pointers: (UnsafeMutablePointer<Value>, UnsafeMutablePointer<SystemLock>) {
         buffer.withUnsafeMutablePointers { ($0, $1) }
     }
+
+    #if canImport(Glibc)
+    /// Who finds it locked tries for a moment before it sleeps: what is done with a lock takes less than to be woken.
+    private static func prepare(_ lock: UnsafeMutablePointer<SystemLock>) {
+        var attributes = pthread_mutexattr_t()
+        pthread_mutexattr_init(&attributes)
+        pthread_mutexattr_settype(&attributes, Int32(PTHREAD_MUTEX_ADAPTIVE_NP))
+        pthread_mutex_init(lock, &attributes)
+        pthread_mutexattr_destroy(&attributes)
+    }
+    #elseif !canImport(os)
+    private static func prepare(_ lock: UnsafeMutablePointer<SystemLock>) { pthread_mutex_init(lock, nil) }
+    #endif
 
     @inline(__always)
     private static func lock(_ lock: UnsafeMutablePointer<SystemLock>) {

@@ -98,14 +98,16 @@ extension EventLog {
         var count = 0
         var changeCount = 0
         records.withUnsafeBufferPointer { records in
+            guard var record = records.baseAddress else { return }
             while count < records.count, writer.size + bytes.count < segmentBytes || count == 0 {
-                bytes.append(records[count], number: next, boot: boot)
-                if records[count].event != nil { next += 1 }
-                if !records[count].changes.isEmpty {
-                    changes.merge(records[count].changes)
+                bytes.append(record.pointee, number: next, boot: boot)
+                if record.pointee.event != nil { next += 1 }
+                if !record.pointee.changes.isEmpty {
+                    changes.merge(record.pointee.changes)
                     changeCount += 1
                 }
                 count += 1
+                record += 1
             }
         }
         do {

@@ -96,19 +96,6 @@ extension [UInt8] {
     }
 }
 
-extension EncodedEvent {
-    /// The checksum of the bytes.
-    fileprivate var checksum: UInt32 {
-        bytes.withUnsafeBytes { bytes in
-            guard let shared else { return CRC32C.checksum(of: bytes) }
-            let start = CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: bytes[..<shared.start]))
-            let rest = bytes[(shared.start + shared.base.encoded.count)...]
-            return CRC32C.checksum(
-                of: UnsafeRawBufferPointer(rebasing: rest), after: shared.base.block.checksum(after: start))
-        }
-    }
-}
-
 extension [StateChange] {
     /// As they stand in a record.
     fileprivate var encoded: [UInt8] {
