@@ -26,7 +26,6 @@ func run(_ arguments: [String]) async -> Int32 {
         for workload in options.workloads {
             complain("\(workload.name) …")
             figures += try await workload.measure(options.scale)
-            Folder.removeAll()
         }
         print(options.isJSON ? try Figure.json(figures) : Figure.table(figures))
         return 0

@@ -64,16 +64,20 @@ extension Uploader {
         let counts = store.counts
         let next: Prepared?
         do {
-            next = try ahead.take().flatMap { isStillNext($0, counts) ? $0 : nil } ?? prepare()
+            next = try ahead.take().flatMap { isStillNext($0, counts) ? $0 : nil } ?? prepare(settled: counts.settled)
         } catch {
             let text = "the store: \(error)"
             report("store", "Stored events can't be read; they wait", text)
             return carryOut(state.withLock { $0.rules.storeFailed() }, because: text)
         }
         if let next {
-            let answer: DataPlaneAnswer
-            (answer, ahead) = await post(next)
-            return settle(next.batch, next.request, answer)
+            guard preparesAhead else { return settle(next, await post(next.request)) }
+            let settled = counts.settled + next.batch.count
+            // What can't be read now is met once more when its turn comes.
+            async let prepared = try? prepare(behind: next.batch, settled: settled)
+            let goesOn = settle(next, await post(next.request))
+            ahead = await prepared
+            return goesOn
         }
         if let held = state.withLock({ $0.held.last }) {
             let step = state.withLock { $0.rules.nothingIsBehindTheHeld() }
@@ -115,12 +119,17 @@ extension Uploader {
         }
     }
 
-    private func send(_ request: TransportRequest) async -> DataPlaneAnswer {
+    private func post(_ request: TransportRequest) async -> DataPlaneAnswer {
+        let start = time.continuous
+        var answer: DataPlaneAnswer
         do {
-            return DataPlaneAnswer(try await transport.post(request), wallMilliseconds: time.wallMilliseconds)
+            answer = DataPlaneAnswer(try await transport.post(request), wallMilliseconds: time.wallMilliseconds)
         } catch {
-            return DataPlaneAnswer(noAnswer: error)
+            answer = DataPlaneAnswer(noAnswer: error)
         }
+        let isNear = answer.meaning == .accepted && time.continuous - start <= Self.nearness
+        state.withLock { $0.isNear = isNear }
+        return answer
     }
 }
 
@@ -138,33 +147,19 @@ extension Uploader {
     }
 
     /// If the last answer came within this time, the next request is prepared while one is under way; it is not sent later
-    /// than that. So what comes from afar is not worked on twice, and `sentAt` is as exact as the way there lets it be.
+    /// than that. So what goes far is not worked on twice, and `sentAt` is as exact as the way there lets it be.
     private static let nearness = Duration.milliseconds(50)
 
-    /// - Returns: The answer, and what was prepared meanwhile.
-    private func post(_ next: Prepared) async -> (DataPlaneAnswer, Prepared?) {
-        let start = time.continuous
-        let result: (DataPlaneAnswer, Prepared?)
-        if state.withLock({ $0.isNear && !$0.rules.isInTrouble }) {
-            async let answer = send(next.request)
-            // What can't be read now is met once more when its turn comes.
-            let ahead = try? prepare(behind: next.batch)
-            result = (await answer, ahead)
-        } else {
-            result = (await send(next.request), nil)
-        }
-        let isNear = time.continuous - start <= Self.nearness
-        state.withLock { $0.isNear = isNear }
-        return result
-    }
+    private var preparesAhead: Bool { state.withLock { $0.isNear && !$0.isSlow && !$0.rules.isInTrouble } }
 
     /// The next batch and its request; `nil` if nothing is left that may be sent.
     ///
-    /// - Parameter sent: A batch that is under way. Only one that follows it without a gap is prepared, and that would not be
-    ///   larger for what is asked for meanwhile.
-    private func prepare(behind sent: StoredBatch? = nil) throws -> Prepared? {
+    /// - Parameters:
+    ///   - sent: A batch that is under way. Only one that follows it without a gap is prepared, and that would not be larger
+    ///     for what is asked for meanwhile.
+    ///   - settled: How many events have gone, or will have.
+    private func prepare(behind sent: StoredBatch? = nil, settled: Int) throws -> Prepared? {
         let (target, held, rules) = state.withLock { ($0.target, $0.held, $0.rules) }
-        let settled = store.counts.settled + (sent?.count ?? 0)
         let count = min(target - settled - held.count, rules.nextCount ?? .max)
         guard let endpoint, count > 0 else { return nil }
         // What was good for a body of bounded size says nothing of one without a bound.
@@ -180,6 +175,8 @@ extension Uploader {
                 bytes = smaller
                 continue
             }
+            // Then it would always come too late.
+            if time.continuous - now > Self.nearness { state.withLock { $0.isSlow = true } }
             return Prepared(batch: batch, request: request, at: now, settled: settled)
         }
     }
@@ -223,7 +220,8 @@ extension Uploader {
 
 extension Uploader {
     /// - Returns: Whether to go on.
-    private func settle(_ batch: StoredBatch, _ request: TransportRequest, _ answer: DataPlaneAnswer) -> Bool {
+    private func settle(_ sent: Prepared, _ answer: DataPlaneAnswer) -> Bool {
+        let (batch, request) = (sent.batch, sent.request)
         let attempt = DeliveryRules.Attempt(
             place: batch.place, count: batch.events.count, isCompressed: request.headers["Content-Encoding"] != nil,
             bodyBytes: request.body.count)

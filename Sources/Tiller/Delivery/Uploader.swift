@@ -41,6 +41,8 @@ final class Uploader: Uploads {
         var goodBatchBytes: Int
         /// The last answer came soon.
         var isNear = false
+        /// This machine takes too long to prepare a request ahead.
+        var isSlow = false
         var toldProgress = DeliveryProgress()
 
         /// Those whose events have all gone; they wait no longer.

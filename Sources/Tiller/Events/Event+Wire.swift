@@ -8,14 +8,13 @@ package struct EncodedEvent: Sendable {
     let anonymousId: Range<Int>
     /// The call's.
     let moment: Moment
-    /// CRC-32C of the bytes.
-    private(set) var checksum: UInt32
+    /// CRC-32C of the bytes; `nil` after a change.
+    private(set) var checksum: UInt32?
 
     init(bytes: [UInt8], anonymousId: Range<Int>, moment: Moment) {
         self.bytes = bytes
         self.anonymousId = anonymousId
         self.moment = moment
-        checksum = CRC32C.checksum(of: bytes)
     }
 
     /// - Parameter writer: Its memory is used; what is in it is lost. It counts what became `null`.
@@ -36,7 +35,7 @@ package struct EncodedEvent: Sendable {
         writer.writeMember(key, value)
         writer.raw("}}")
         writer.withUTF8 { bytes.append(contentsOf: $0) }
-        checksum = CRC32C.checksum(of: bytes)
+        checksum = nil
     }
 }
 

@@ -95,7 +95,8 @@ public final class Locked<Value: Sendable>: @unchecked Sendable {
     }
 
     #if canImport(Glibc)
-    /// Who finds it locked tries for a moment before it sleeps: what is done with a lock takes less than to be woken.
+    /// Who finds it locked tries for some microseconds before it sleeps: most of what is done with a lock takes less than to be
+    /// woken.
     private static func prepare(_ lock: UnsafeMutablePointer<SystemLock>) {
         var attributes = pthread_mutexattr_t()
         pthread_mutexattr_init(&attributes)

@@ -195,10 +195,14 @@ package struct SystemFiles: FileSystem {
         throw errno == ENOENT ? FileFailure.missing(path: path) : Self.failure("rename", path)
     }
 
+    #if !canImport(Darwin)
+    /// Not on Apple's systems, where `fsync` leaves it to the drive in which order it writes: a file that has had a name a
+    /// moment ago may have it again after a power cut.
     package func addName(_ newPath: String, to path: String) throws {
         guard link(path, newPath) != 0 else { return }
         throw errno == EEXIST ? FileFailure.exists(path: newPath) : Self.failure("link", newPath)
     }
+    #endif
 
     package func makeFolder(_ path: String) throws {
         if mkdir(path, 0o700) != 0, errno != EEXIST {

@@ -56,9 +56,8 @@ struct Checkpoint: Sendable {
     static func bytes(_ read: () throws -> [UInt8]?) rethrows -> [UInt8]? {
         var bytes = try read()
         for _ in 1...3 {
-            guard let found = bytes, (try? CheckedText.json(of: found)) == nil, let again = try read(), again != found
-            else { break }
-            bytes = again
+            guard let found = bytes, (try? CheckedText.json(of: found)) == nil else { break }
+            bytes = try read()
         }
         return bytes
     }

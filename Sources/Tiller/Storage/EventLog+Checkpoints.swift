@@ -105,7 +105,7 @@ extension EventLog {
         for (run, segment) in known.withLock({ $0.index.uncoveredOfEarlierRuns }) {
             try disk.sync(files.segment(segment, of: run))
         }
-        try makeRoom(for: &present)
+        takeSpare(&present)
         try disk.store(new.checkpoint.bytes, at: files.newCheckpoint)
         let keepsUnreadable = known.withLock { $0.keepsOldCheckpoint }
         if keepsUnreadable { try keepUnreadableCheckpoint() }
@@ -122,24 +122,21 @@ extension EventLog {
         }
     }
 
-    /// The file of the last checkpoint but one is written anew: a file system takes longer to find room for a file, the more
-    /// were removed in the last seconds.
-    private func makeRoom(for present: inout CheckpointFiles) throws {
-        if present.hasSpare {
-            present.hasSpare = false
-            try disk.move(files.oldCheckpoint, to: files.newCheckpoint)
-        } else {
-            // After a power cut it may be the checkpoint.
-            try disk.remove(files.oldCheckpoint)
-        }
+    /// The file of the last checkpoint but one is written anew: ext4 without a journal uses no inode that was freed in the last
+    /// minutes, and looks at each of them before it makes a file. Where that can't be, a new file is made.
+    private func takeSpare(_ present: inout CheckpointFiles) {
+        let isTaken = present.hasSpare && (try? disk.move(files.oldCheckpoint, to: files.newCheckpoint)) != nil
+        present.hasSpare = false
+        // After a power cut it may be the checkpoint: its name goes, not its bytes. While it is there, there is no other.
+        if !isTaken { try? disk.remove(files.oldCheckpoint) }
     }
 
-    /// When no checkpoint follows.
+    /// When no checkpoint of this instance follows.
     func removeSpareCheckpoint() {
         checkpoints.withLock { present in
-            guard present.hasSpare else { return }
+            guard present.isOwn, isInPlace else { return }
             present.hasSpare = false
-            try? disk.remove(files.oldCheckpoint)  // the next process does
+            try? disk.remove(files.oldCheckpoint)  // the next owner does
         }
     }
 

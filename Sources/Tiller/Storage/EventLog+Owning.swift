@@ -63,6 +63,7 @@ extension EventLog {
             guard isOwned, !writer.isClosed else { return }
             checkpoint(&writer)
             try? sync(&writer)  // said by the checkpoint
+            removeSpareCheckpoint()
             becomeGuest()
         }
     }

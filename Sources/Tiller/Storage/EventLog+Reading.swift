@@ -14,6 +14,7 @@ extension EventLog {
         if known.withLock({ $0.index.nextRun(after: held)?.hasUnread ?? false }) { readUnread() }
         return try reader.withLock { reader in
             guard isOwned else { return nil }
+            let isFirst = held == nil
             var held = held
             while !reader.isClosed, let run = known.withLock({ [held] in $0.index.nextRun(after: held) }) {
                 let start = run.start(after: held)
@@ -27,7 +28,7 @@ extension EventLog {
                     if batch.events.isEmpty { throw error }
                 }
                 if let first = batch.events.first {
-                    known.withLock { $0.index.oldest = first.wallMilliseconds }
+                    if isFirst { known.withLock { $0.index.oldest = first.wallMilliseconds } }
                     return batch
                 }
                 // Nothing whole was left there: there is nothing to send.

@@ -1,7 +1,8 @@
 /// Events and state in a folder: an append-only log that a kill at any point leaves whole.
 ///
 /// The article "What is stored, and how" has the files, the form of a record, and the order in which everything is written;
-/// `StoreModel` in the tests is that protocol in a form that can be explored.
+/// `StoreModel` in the tests is that protocol in a form that can be explored, but for the files that a checkpoint is written
+/// to: there it is one step that takes effect or not.
 final class EventLog: EventStore {
     /// What the plugins have stored.
     enum Contents: Sendable {

@@ -25,7 +25,7 @@ package protocol FileSystem: Sendable {
 
     /// Looks at the names of what is in a folder, which may be thousands: no texts are made of them.
     ///
-    /// - Parameter visit: Given the UTF-8 of a name, which is followed by a zero.
+    /// - Parameter visit: Given a name's bytes.
     func visitNames(in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void) throws
 
     /// What is in a folder.
@@ -83,17 +83,19 @@ extension FileSystem {
     package func list(
         _ folder: String, where isWanted: (_ name: UnsafeBufferPointer<UInt8>) -> Bool
     ) throws -> [FileEntry] {
-        try list(folder).filter { $0.name.utf8CString.withUnsafeBytes { isWanted(Self.name($0)) } }
+        try list(folder).filter { entry in
+            var name = entry.name
+            return name.withUTF8(isWanted)
+        }
     }
 
     package func visitNames(
         in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void
     ) throws {
-        for entry in try list(folder) { try entry.name.utf8CString.withUnsafeBytes { try visit(Self.name($0)) } }
-    }
-
-    private static func name(_ text: UnsafeRawBufferPointer) -> UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(rebasing: text.assumingMemoryBound(to: UInt8.self).dropLast())
+        for entry in try list(folder) {
+            var name = entry.name
+            try name.withUTF8(visit)
+        }
     }
 
     package func addName(_ newPath: String, to path: String) throws { throw FileFailure.exists(path: newPath) }

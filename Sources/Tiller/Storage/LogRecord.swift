@@ -89,7 +89,8 @@ extension [UInt8] {
             header.continuousNanoseconds = moment.continuousNanoseconds
         }
         header.boot = boot
-        header.payloadChecksum = CRC32C.checksum(of: state, after: record.event?.checksum ?? 0)
+        header.payloadChecksum = CRC32C.checksum(
+            of: state, after: record.event?.checksum ?? CRC32C.checksum(of: event))
         header.write(to: &self)
         append(contentsOf: event)
         append(contentsOf: state)

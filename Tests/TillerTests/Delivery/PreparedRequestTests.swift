@@ -106,13 +106,18 @@ import TillerTesting
         #expect(store.counts.refused == 2)
     }
 
-    @Test func aFailureBringsTheSameEventsAgain() async {
-        flush(0..<4)
+    /// A server that refuses at once is no near one: while it fails nothing is prepared.
+    @Test func aFailureBringsTheSameEventsAgain() {
+        flush(0..<5)
         answer()
         answer(503)
         time.advance(by: .seconds(60))
         run()
         #expect(requests == [[0], [1], [1]])
+        let last = lastSentAt
+        answer(after: .milliseconds(10))
+        #expect(requests == [[0], [1], [1], [2]])
+        #expect(lastSentAt == last.map { $0 + 10 })
     }
 
     @Test func whatIsRecordedMeanwhileGoesWithTheRest() {

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import TillerTesting
 
@@ -105,6 +106,55 @@ import TillerTesting
         #expect(!errors.contains { $0.contains("is left as it is") }, "\(errors)")
     }
 
+    /// Whatever becomes of it, checkpoints are written.
+    @Test func whereItIsGoneOrInTheWayANewFileIsMade() throws {
+        let log = try open()
+        for number in 1...3 { try log.store([full(number)]) }
+        try folder.remove(Self.spare)
+        try log.store([full(4)])
+        #expect(try segment("checkpoint.json") == 4)
+        log.close()
+        try folder.remove(Self.spare)
+        try folder.block(Self.spare + "/inside")
+        let next = try open()
+        for number in 5...7 {
+            try next.store([full(number)])
+            #expect(try segment("checkpoint.json") == number - 4)
+        }
+        #expect(errors == [])
+    }
+
+    @Test func whereAllButTheLocksIsRemovedTheStateIsWrittenAnew() throws {
+        let log = try open()
+        for number in 1...3 { try log.store([full(number)]) }
+        try log.store([.event("e3")])
+        log.sync()
+        for name in try folder.names() where !name.hasSuffix(".lock") { try folder.remove(name) }
+        try log.store([.event("e4")])
+        let killed = try folder.afterKill()
+        #expect(try killed.open().load("A").object == ["n": 3])
+    }
+
+    @Test func whoGivesTheFolderUpLeavesNone() throws {
+        let log = try open()
+        for number in 1...3 { try log.store([full(number)]) }
+        log.releaseOwnership()
+        #expect(try !folder.names().contains(Self.spare))
+    }
+
+    @Test func theSpareOfWhoTookARemovedFolderIsItsOwn() throws {
+        let former = try open()
+        for number in 1...3 { try former.store([full(number)]) }
+        let aside = TestFolder()
+        try FileManager.default.moveItem(atPath: folder.path, toPath: aside.path)
+        let owner = try LogFolder(path: folder.path).open(storageBytes: 8_000)
+        for number in 4...6 { try owner.store([full(number)]) }
+        former.endWriting()
+        #expect(try folder.names().contains(Self.spare))
+        try owner.store([full(7)])
+        #expect(try segment("checkpoint.json") == 4)
+    }
+
     @Test func anErasureTakesItToo() throws {
         let log = try open()
         for number in 1...3 { try log.store([full(number)]) }
@@ -121,9 +171,31 @@ import TillerTesting
 
     // MARK: Who reads meanwhile
 
+    @Test func anOpeningReadsAgain() throws {
+        let log = try open()
+        for number in 1...2 { try log.store([full(number)]) }
+        log.endWriting()
+        log.close()
+        // The first time, the owner is just writing it.
+        let whole = try folder.contents("checkpoint.json")
+        try folder.put(Array(whole.prefix(20)), "checkpoint.json")
+        let files = FaultyFiles()
+        let reads = Locked(0)
+        files.before { [folder] operation in
+            guard operation == .read,
+                reads.withLock({
+                    $0 += 1; return $0
+                }) > 2
+            else { return }
+            try? folder.put(whole, "checkpoint.json")
+        }
+        #expect(try open(on: files).load("A").object == ["n": 2])
+        #expect(errors == [])
+    }
+
     @Test func whoReadsWhileItIsWrittenReadsAgain() {
         let whole = Checkpoint().bytes
-        var found = [Array(whole.prefix(20)), [], whole]
+        var found = [Array(whole.prefix(20)), [], [], whole]
         #expect(Checkpoint.bytes { found.removeFirst() } == whole)
         #expect(found.isEmpty)
     }
@@ -135,9 +207,9 @@ import TillerTesting
             return bytes
         }
         #expect(Checkpoint.bytes { read([1, 2, 3]) } == [1, 2, 3])
-        #expect(count == 2)
+        #expect(count == 4)
         #expect(Checkpoint.bytes { read(nil) } == nil)
         #expect(Checkpoint.bytes { read(Checkpoint().bytes) } == Checkpoint().bytes)
-        #expect(count == 4)
+        #expect(count == 6)
     }
 }

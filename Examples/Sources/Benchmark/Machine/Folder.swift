@@ -44,8 +44,8 @@ struct Folder: Sendable {
         return copy
     }
 
-    /// Gives its room back. The empty files stay until the workload is over: ext4 takes up to a millisecond to make a file
-    /// while thousands have been removed in the five seconds before, and what is measured next would pay for that.
+    /// Gives its room back. The empty files stay until all is measured: ext4 without a journal takes up to a millisecond to
+    /// make a file while thousands have been removed in the minutes before, and what is measured next would pay for that.
     func remove() {
         for path in (try? FileManager.default.subpathsOfDirectory(atPath: url.path)) ?? [] {
             truncate(url.path + "/" + path, 0)
