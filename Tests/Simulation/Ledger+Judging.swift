@@ -56,7 +56,9 @@ extension Ledger {
         // Else they may be of lives before that one, which it could not read.
         guard lives[life].hasReadAll else { return }
         let known = lives[life].survivors.count { entries[$0].isStored }
-        noteStored(known + count, of: life)
+        // What is left over was seen to before.
+        let most = lives[life].leftovers > 0 ? lives[life].survivors.count : .max
+        noteStored(min(known + count, most), of: life)
     }
 
     /// A request is what it should be, and no storm of them breaks out.

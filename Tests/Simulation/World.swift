@@ -210,6 +210,7 @@ extension World {
             // Records that a disk which fails neither took whole nor gave back may be there, though their events went from
             // memory.
             let leftovers = disk.faultCount == life.faultsBefore ? 0 : account.delivered
+            ledger.change(process.life) { $0.leftovers = leftovers }
             lastStored = (count, before + life.survivors.count - account.delivered - count + leftovers)
         }
     }
