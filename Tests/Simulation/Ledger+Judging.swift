@@ -6,7 +6,7 @@ extension Ledger {
     ///
     /// - Parameter faults: The disk's count of failures.
     mutating func judge(_ account: Account, _ stored: StoredAccount?, of life: Int, faults: Int) {
-        change(life) { $0.refusedInMemory = account.dropped[.refused, default: 0] }
+        noteRefused(account, of: life)
         let now = lives[life]
         let isWell = faults == now.faultsBefore
         if account.inMemory < 0 { complain("\(account.inMemory) events are in memory") }
@@ -45,20 +45,12 @@ extension Ledger {
 
     /// How many events are gone by the account: the store's, and what was refused before the disk had it.
     mutating func givenUp(_ account: Account, of life: Int) -> Int {
-        change(life) { $0.refusedInMemory = account.dropped[.refused, default: 0] }
+        noteRefused(account, of: life)
         return (account.store.map { $0.evicted + $0.damaged + $0.refused } ?? 0) + refusedInMemory
     }
 
-    /// So many more events than were known of are in the log, after a kill.
-    mutating func noteFound(_ count: Int, stored more: Int) {
-        guard count > 0, count <= more else { return }
-        guard let life = lives.indices.dropLast().last(where: { lives[$0].isDurable }) else { return }
-        // Else they may be of lives before that one, which it could not read.
-        guard lives[life].hasReadAll else { return }
-        let known = lives[life].survivors.count { entries[$0].isStored }
-        // What is left over was seen to before.
-        let most = lives[life].leftovers > 0 ? lives[life].survivors.count : .max
-        noteStored(min(known + count, most), of: life)
+    private mutating func noteRefused(_ account: Account, of life: Int) {
+        change(life) { $0.refusedInMemory = account.dropped[.refused, default: 0] }
     }
 
     /// A request is what it should be, and no storm of them breaks out.

@@ -27,6 +27,8 @@ struct Ledger: Sendable {
         var isSettled = false
         /// It came from a life whose disk had failed: its record may be left over.
         var mayBeLeftOver = false
+        /// It had been given up, and a power cut may have brought it back: what lay behind it has come meanwhile.
+        var hasReturned = false
     }
 
     /// What the clocks said.
@@ -124,6 +126,15 @@ extension Ledger {
             entries[number].isStored = true
         }
     }
+
+    /// A process finds so many more events than were known of.
+    ///
+    /// - Parameter numbers: Whose records are whole; the log may say of the last ones that they don't count.
+    mutating func noteFound(_ count: Int, among numbers: Set<Int>) {
+        for number in numbers.sorted().filter({ !entries[$0].isStored }).prefix(max(count, 0)) {
+            entries[number].isStored = true
+        }
+    }
 }
 
 // MARK: - Arrivals
@@ -178,7 +189,7 @@ extension Ledger {
     private mutating func judgeOrder(_ number: Int) {
         let life = entries[number].life
         // One that was refused alone is held, and what lies behind it may come although its answer does not say so.
-        if triedAlone.contains(number) { return }
+        if triedAlone.contains(number) || entries[number].hasReturned { return }
         if number < largestOfLife[life] ?? -1 {
             complain("\(name(number)) came after event \(largestOfLife[life] ?? -1) of the same life")
         }
@@ -196,6 +207,8 @@ extension Ledger {
         if entries[number].mayBeLeftOver, life > origin, lives[origin].leftovers > 0 {
             lives[origin].leftovers -= 1
             entries[number].mayBeLeftOver = false
+            // The life that has found it tries until it is told.
+            entries[number].isSettled = false
         } else {
             complain("\(name(number)) came again though life \(life) had no reason for it")
         }
@@ -251,6 +264,15 @@ extension Ledger {
             if !entries[number].isSettled { entries[number].excuse = "was not synced when the power was cut" }
         }
         for number in lives[life].survivors { if let id = entries[number].session { forgotten.insert(id) } }
+    }
+
+    /// A power cut has left these events on the disk.
+    ///
+    /// One that has not come though later ones have was given up; whether that was synced is not known.
+    mutating func noteLeft(_ numbers: Set<Int>) {
+        for number in numbers where number < largest && entries[number].text == nil {
+            entries[number].hasReturned = true
+        }
     }
 
     /// A byte of a record has changed, or of state beside them: what was remembered by it is not.

@@ -140,6 +140,7 @@ extension World {
         let life = ledger.withLock { $0.beginLife() }
         trace.note("\(time.now): life \(life) begins, \(isInForeground ? "in the foreground" : "in the background")")
         let faults = disk.faultCount
+        let present = StoredRecords.numbers(in: disk.files(synced: false))
         process = Process(life, in: self, isInForeground: isInForeground, dyingAfter: dyingAfter)
         guard isAlive, let analytics = process?.analytics else { return }
         let account = analytics.account.store
@@ -154,12 +155,12 @@ extension World {
             }
         }
         if account == nil, disk.faultCount == faults { complain("the disk is there and is not used") }
-        if let account { judgeOpening(account, faults: disk.faultCount - faults) }
+        if let account { judgeOpening(account, present: present, faults: disk.faultCount - faults) }
         work()
     }
 
     /// What the life before has left is there, whatever ended it.
-    private func judgeOpening(_ account: StoredAccount, faults: Int) {
+    private func judgeOpening(_ account: StoredAccount, present: Set<Int>, faults: Int) {
         let (count, more) = lastStored
         if account.stored > count + more {
             complain("\(account.stored) events are stored, \(count) to \(count + more) were")
@@ -167,10 +168,9 @@ extension World {
         if account.stored < count, !mayBeLess, faults == 0 {
             complain("\(account.stored) events are stored, \(count) were")
         }
-        if !mayBeLess, faults == 0 {
-            ledger.withLock { $0.noteFound(account.stored - count, stored: more) }
-        }
-        if faults == 0 { mayBeLess = false }
+        guard faults == 0 else { return }
+        if !mayBeLess { ledger.withLock { $0.noteFound(account.stored - count, among: present) } }
+        mayBeLess = false
     }
 
     /// The process is gone from one moment to the next.
@@ -227,6 +227,8 @@ extension World {
         mayBeLess = true
         end()
         disk.cutPower(loss)
+        let left = StoredRecords.numbers(in: disk.files(synced: false))
+        ledger.withLock { $0.noteLeft(left) }
         time.advance(by: .seconds(5 + random.below(100)))
         time.reboot()
     }
