@@ -49,8 +49,10 @@ let package = Package(
     ],
     dependencies: isStubBuild ? [.package(path: "Tests/AppleStubs")] : [],
     targets: [
+        // The processor's own instructions for a checksum: all that is C.
+        .target(name: "CTillerChecksum"),
         .target(
-            name: "Tiller", dependencies: stubs,
+            name: "Tiller", dependencies: ["CTillerChecksum"] + stubs,
             swiftSettings: settings + (isStubBuild ? [.define("TILLER_APPLE_STUBS")] : [])),
         .target(name: "TillerTesting", dependencies: ["Tiller"], swiftSettings: settings),
         // The folder is `tiller`, the module is not: two modules that differ in case only collide on macOS.

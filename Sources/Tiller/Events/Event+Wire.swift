@@ -3,8 +3,9 @@
 /// The keys are those of the article "What is sent". `context` comes last, so that what the seal adds to it is spliced in
 /// before the two closing braces, and the rest is never encoded again.
 package struct EncodedEvent: Sendable {
-    private(set) var bytes: [UInt8]
-    /// Where the anonymous id's text lies, escaped; empty if there is none.
+    /// Perhaps a part of the texts of many: who keeps the event while those go takes a copy (`apart`).
+    private(set) var bytes: ArraySlice<UInt8>
+    /// Where the anonymous id's text lies, escaped, from the start; empty if there is none.
     let anonymousId: Range<Int>
     /// The call's.
     let moment: Moment
@@ -12,23 +13,32 @@ package struct EncodedEvent: Sendable {
     private(set) var checksum: UInt32?
 
     init(bytes: [UInt8], anonymousId: Range<Int>, moment: Moment) {
-        self.bytes = bytes
+        self.bytes = bytes[...]
         self.anonymousId = anonymousId
         self.moment = moment
     }
 
-    /// - Parameter writer: Its memory is used; what is in it is lost. It counts what became `null`.
-    init(_ event: borrowing Event, channel: Channel, with writer: inout JSONWriter) {
-        writer.clear()
-        anonymousId = writer.write(event, channel: channel)
-        bytes = writer.bytes
-        moment = event.moment
-        checksum = writer.checksum
+    /// - Parameters:
+    ///   - written: Where it lies in the texts.
+    ///   - texts: Of many events.
+    ///   - moment: The call's.
+    init(_ written: WrittenEvent, in texts: [UInt8], moment: Moment) {
+        bytes = texts[written.text]
+        anonymousId = written.anonymousId
+        self.moment = moment
+        checksum = written.checksum
+    }
+
+    /// The same in memory of its own.
+    var apart: EncodedEvent {
+        var event = self
+        event.bytes = Array(bytes)[...]
+        return event
     }
 
     /// Adds a member to the context.
     mutating func splice(_ key: String, _ value: JSONValue) {
-        let isEmpty = bytes[bytes.count - 3] == UInt8(ascii: "{")
+        let isEmpty = bytes[bytes.endIndex - 3] == UInt8(ascii: "{")
         bytes.removeLast(2)
         var writer = JSONWriter()
         if !isEmpty { writer.raw(",") }
@@ -39,23 +49,38 @@ package struct EncodedEvent: Sendable {
     }
 }
 
-extension JSONWriter {
-    /// CRC-32C of the text. That of the part which many events have is worked out once.
-    fileprivate var checksum: UInt32 {
-        withUTF8 { text in
-            let text = UnsafeRawBufferPointer(text)
-            guard let shared else { return CRC32C.checksum(of: text) }
-            let start = CRC32C.checksum(of: UnsafeRawBufferPointer(rebasing: text[..<shared.start]))
-            let rest = text[(shared.start + shared.base.encoded.count)...]
-            return CRC32C.checksum(
-                of: UnsafeRawBufferPointer(rebasing: rest), after: shared.base.block.checksum(after: start))
+/// Where an event lies among the texts of many.
+struct WrittenEvent: Sendable {
+    let text: Range<Int>
+    /// Where the anonymous id's text lies, from the event's start.
+    let anonymousId: Range<Int>
+    /// CRC-32C of the event's text.
+    let checksum: UInt32
+}
+
+extension [UInt8] {
+    /// Adds an event to the texts of many.
+    ///
+    /// - Parameters:
+    ///   - writer: Has written it, and nothing else.
+    ///   - anonymousId: Where the anonymous id lies in that.
+    mutating func append(_ writer: borrowing JSONWriter, anonymousId: Range<Int>) -> WrittenEvent {
+        let start = count
+        return writer.withUTF8 { text in
+            append(contentsOf: text)
+            return WrittenEvent(
+                text: start..<start + text.count, anonymousId: anonymousId,
+                checksum: CRC32C.checksum(of: UnsafeRawBufferPointer(text)))
         }
     }
 }
 
 extension JSONWriter {
+    /// Writes an event in place of what is there.
+    ///
     /// - Returns: Where the anonymous id's text lies.
-    fileprivate mutating func write(_ event: borrowing Event, channel: Channel) -> Range<Int> {
+    mutating func write(_ event: borrowing Event, channel: Channel) -> Range<Int> {
+        clear()
         enter()
         writeHead(of: event.kind)
         write(event.messageId)

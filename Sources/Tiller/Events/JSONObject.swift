@@ -128,8 +128,6 @@ extension JSONObject {
         let rest: [Pair]
         /// The members as JSON text, comma between them, without the braces.
         let encoded: [UInt8]
-        /// For the checksum of what has all of it.
-        let block: CRC32C.Block
         /// A mark of each key; `nil`: they tell nothing.
         fileprivate let marks: UInt64?
         /// Where each member stands in `encoded`.
@@ -158,7 +156,6 @@ extension JSONObject {
                 ranges.append(start..<writer.count)
             }
             encoded = writer.bytes
-            block = CRC32C.Block(encoded)
             marks = Keys(pairs.map(\.0)).marks
             self.ranges = ranges
             hidden = 0
@@ -168,7 +165,6 @@ extension JSONObject {
             pairs = base.pairs
             rest = base.rest
             encoded = base.encoded
-            block = base.block
             marks = base.marks
             ranges = base.ranges
             hidden = base.hidden | (1 << UInt64(index))

@@ -12,19 +12,10 @@ struct JSONWriter: ~Copyable {
     /// Objects and arrays both count, the outermost too. The hosted service's limit.
     static let maximumDepth = 200
 
-    /// A base in the text, whole.
-    struct SharedPart: Sendable {
-        /// Where it begins.
-        let start: Int
-        let base: JSONObject.Base
-    }
-
     private var start: UnsafeMutablePointer<UInt8>
     private var capacity: Int
     /// How many bytes there are.
     private(set) var count = 0
-    /// The first base that was written whole.
-    private(set) var shared: SharedPart?
     private(set) var nonFiniteCount = 0
     private(set) var tooDeepCount = 0
     private var depth = 0
@@ -52,7 +43,6 @@ struct JSONWriter: ~Copyable {
     /// Begins anew, in the same memory.
     mutating func clear() {
         count = 0
-        shared = nil
         nonFiniteCount = 0
         tooDeepCount = 0
         depth = 0
@@ -168,10 +158,16 @@ extension JSONWriter {
         }
         write(count: digits) { text in
             var rest = magnitude
-            for place in (0..<digits).reversed() {
-                text[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
+            var place = digits
+            // Two at a time: a division takes longer than all else.
+            while place > 1 {
+                place -= 2
+                let (quotient, pair) = rest.quotientAndRemainder(dividingBy: 100)
+                text[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: pair / 10)
+                text[place + 1] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: pair % 10)
+                rest = quotient
             }
+            if place == 1 { text[0] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest) }
         }
     }
 
@@ -244,7 +240,6 @@ extension JSONWriter {
 
     private mutating func writeVisible(of base: JSONObject.Base) {
         if base.hidden == 0 {
-            if shared == nil { shared = SharedPart(start: count, base: base) }
             base.encoded.withUnsafeBufferPointer { append(contentsOf: $0) }
             return
         }
@@ -331,14 +326,37 @@ extension JSONWriter {
     }
 
     /// Two lower-case digits.
-    mutating func writeHex(_ byte: UInt8) {
-        append(Self.hexDigit(byte >> 4))
-        append(Self.hexDigit(byte & 15))
+    private mutating func writeHex(_ byte: UInt8) {
+        let digits = UInt32(byte).hexDigits >> 48
+        append(UInt8(truncatingIfNeeded: digits))
+        append(UInt8(truncatingIfNeeded: digits >> 8))
     }
 
-    /// - Parameter value: 0 to 15.
-    static func hexDigit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    /// Eight lower-case digits.
+    mutating func writeHex(_ word: UInt32) {
+        let digits = word.hexDigits.littleEndian
+        write(count: 8) { UnsafeMutableRawPointer($0).storeBytes(of: digits, as: UInt64.self) }
+    }
+}
+
+extension UInt32 {
+    /// Eight hexadecimal digits in lower case as ASCII, the first one in the lowest byte.
+    var hexDigits: UInt64 {
+        // Two bytes apart, then one, then each digit in a byte of its own.
+        var digits = UInt64(byteSwapped)
+        digits = (digits | digits << 16) & 0x0000_FFFF_0000_FFFF
+        digits = (digits | digits << 8) & 0x00FF_00FF_00FF_00FF
+        digits = digits >> 4 & 0x000F_000F_000F_000F | (digits & 0x000F_000F_000F_000F) << 8
+        // From ten on they are letters, which lie 39 further on.
+        let letters = (digits + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+        return digits + 0x3030_3030_3030_3030 + letters * 39
+    }
+}
+
+extension UInt64 {
+    /// Sixteen hexadecimal digits in lower case as ASCII, the first of each half in its lowest byte.
+    var hexDigits: (high: UInt64, low: UInt64) {
+        (UInt32(truncatingIfNeeded: self >> 32).hexDigits, UInt32(truncatingIfNeeded: self).hexDigits)
     }
 }
 

@@ -16,19 +16,22 @@ public struct MessageID: Sendable, Hashable, CustomStringConvertible {
 extension JSONWriter {
     /// The id's text, without quotes.
     mutating func write(_ id: MessageID) {
+        let words = (id.high.hexDigits, id.low.hexDigits)
         write(count: 36) { text in
-            var place = 0
-            for index in 0..<16 {
-                if index == 4 || index == 6 || index == 8 || index == 10 {
-                    text[place] = UInt8(ascii: "-")
-                    place += 1
-                }
-                let word = index < 8 ? id.high : id.low
-                let byte = UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * (index % 8)))
-                text[place] = Self.hexDigit(byte >> 4)
-                text[place + 1] = Self.hexDigit(byte & 15)
-                place += 2
+            func put<Digits: FixedWidthInteger>(_ digits: UInt64, at place: Int, as type: Digits.Type) {
+                let digits = Digits(truncatingIfNeeded: digits)
+                UnsafeMutableRawPointer(text).storeBytes(of: digits.littleEndian, toByteOffset: place, as: type)
             }
+            put(words.0.high, at: 0, as: UInt64.self)
+            put(words.0.low, at: 9, as: UInt32.self)
+            put(words.0.low >> 32, at: 14, as: UInt32.self)
+            put(words.1.high, at: 19, as: UInt32.self)
+            put(words.1.high >> 32, at: 24, as: UInt32.self)
+            put(words.1.low, at: 28, as: UInt64.self)
+            text[8] = UInt8(ascii: "-")
+            text[13] = UInt8(ascii: "-")
+            text[18] = UInt8(ascii: "-")
+            text[23] = UInt8(ascii: "-")
         }
     }
 }

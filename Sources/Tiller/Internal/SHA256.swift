@@ -8,7 +8,7 @@ package enum SHA256 {
         let message = padded(Array(text.utf8))
         for block in stride(from: 0, to: message.count, by: 64) { compress(message[block..<block + 64], into: &state) }
         var writer = JSONWriter()
-        for word in state { for shift in [24, 16, 8, 0] { writer.writeHex(UInt8(truncatingIfNeeded: word >> shift)) } }
+        for word in state { writer.writeHex(word) }
         return writer.text
     }
 

@@ -38,6 +38,8 @@ final class Pipeline: Sendable {
     /// What has passed the stages and waits for the seal.
     private struct Chunk: Sendable {
         var items: [Item] = []
+        /// Of the events among the items, as the data plane gets them.
+        var texts: [UInt8] = []
         /// Events that left memory, by reason.
         var releases: [Account.Reason: (count: Int, bytes: Int)] = [:]
 
@@ -47,6 +49,14 @@ final class Pipeline: Sendable {
             case state([StateChange])
             case reset(ResetOptions)
             case flush
+        }
+
+        /// Room for so many events, or for as many as there will be.
+        mutating func reserve(_ count: Int) {
+            let bytes = min(count * Pipeline.usualText, Pipeline.textsPerChunk)
+            // The last one comes on top.
+            texts.reserveCapacity(bytes + Pipeline.usualText)
+            items.reserveCapacity(bytes / Pipeline.usualText)
         }
 
         /// When that was first asked, by the continuous clock.
@@ -80,10 +90,13 @@ final class Pipeline: Sendable {
         }
     }
 
-    /// An event that no plugin dropped, encoded for the data plane if there is one.
+    /// An event that no plugin dropped.
     private struct Survivor: Sendable {
         var event: Event
-        var encoded: EncodedEvent?
+        /// Its text among those of the chunk, if there is a data plane.
+        let written: WrittenEvent?
+        /// What the seal has added to its context since.
+        var additions: [(key: String, value: JSONValue)] = []
         /// The state that changed with it, and with what was dropped before it.
         var changes: [StateChange]
     }
@@ -92,12 +105,17 @@ final class Pipeline: Sendable {
     /// at now and then only.
     private static let eventsBetweenLooks = 8
 
+    /// In bytes: what is written at once, and no more than a processor's cache takes.
+    private static let textsPerChunk = 1 << 18
+    /// In bytes: most events have less.
+    private static let usualText = 1_024
+
     /// Runs a chunk of the road, in order.
     func run(_ items: consuming [RoadItem], in engine: Engine) {
         var chunk = Chunk()
         let analytics = engine.makeHandle()
         var way = way(in: engine)
-        var writer = JSONWriter(capacity: 1_024)  // most events fit
+        var writer = JSONWriter(capacity: Self.usualText)
         for index in items.indices {
             // Taken out: who changes an event that somebody else has copies it.
             var item = RoadItem(load: .none, changes: [])
@@ -112,8 +130,13 @@ final class Pipeline: Sendable {
             case .none, .erase: break
             case .event(let event):
                 item.load = .none
+                if chunk.texts.isEmpty, way.dataPlane != nil {
+                    chunk.reserve(items.count - index)
+                }
                 pass(event, along: way, into: &chunk, with: &writer, in: analytics)
-                if index % Self.eventsBetweenLooks == 0, chunk.isHeldTooLong(at: engine.time.continuous) {
+                if chunk.texts.count >= Self.textsPerChunk
+                    || index % Self.eventsBetweenLooks == 0 && chunk.isHeldTooLong(at: engine.time.continuous)
+                {
                     handOn(&chunk, engine)
                 }
             case .reset(let options):
@@ -197,25 +220,26 @@ extension Pipeline {
             chunk.release(event, as: .invalid)
             return
         }
-        var encoded: EncodedEvent?
+        var written: WrittenEvent?
         if let dataPlane = way.dataPlane {
-            encoded = encode(event, for: dataPlane, with: &writer)
-            if encoded == nil {
+            written = write(event, for: dataPlane, to: &chunk.texts, with: &writer)
+            if written == nil {
                 chunk.release(event, as: .tooLarge)
                 return
             }
         }
-        chunk.items.append(.survivor(Survivor(event: event, encoded: encoded, changes: chunk.takeChanges())))
+        chunk.items.append(.survivor(Survivor(event: event, written: written, changes: chunk.takeChanges())))
     }
 
-    /// The event's bytes; `nil` if they are more than an event may have.
-    private func encode(
-        _ event: borrowing Event, for dataPlane: any DataPlaneDestination, with writer: inout JSONWriter
-    ) -> EncodedEvent? {
-        let encoded = EncodedEvent(event, channel: dataPlane.channel, with: &writer)
+    /// Adds the event's text to others; `nil`, and nothing is added, if it is more than an event may have.
+    private func write(
+        _ event: borrowing Event, for dataPlane: any DataPlaneDestination, to texts: inout [UInt8],
+        with writer: inout JSONWriter
+    ) -> WrittenEvent? {
+        let anonymousId = writer.write(event, channel: dataPlane.channel)
         report(writer, of: event)
-        guard encoded.bytes.count > limits.eventBytes else { return encoded }
-        let (size, limit) = (encoded.bytes.count, limits.eventBytes)
+        let (size, limit) = (writer.count, limits.eventBytes)
+        if size <= limit { return texts.append(writer, anonymousId: anonymousId) }
         diagnostics.loss(1, "larger than \(limit) bytes") {
             "An event of \(size) bytes was dropped: \(limit) bytes are the limit"
         }
@@ -261,10 +285,11 @@ extension Pipeline {
         for (reason, sum) in chunk.releases { engine.release(count: sum.count, bytes: sum.bytes, as: reason) }
         chunk.closeChanges()
         seal(&chunk, engine)
+        let texts = chunk.texts
         var items: [Chunk.Item] = []
         swap(&items, &chunk.items)
-        deliver(consume items, engine)
         chunk = Chunk()
+        deliver(consume items, texts, engine)
         engine.didChange()
     }
 
@@ -276,7 +301,7 @@ extension Pipeline {
             for index in chunk.items.indices {
                 guard case .survivor(var survivor) = chunk.items[index] else { continue }
                 let seal = core.seal(&survivor.event)
-                for (key, value) in seal.additions { survivor.encoded?.splice(key, value) }
+                survivor.additions = seal.additions
                 survivor.changes.merge(seal.changes)
                 chunk.items[index] = .survivor(survivor)
                 aftermaths.append(seal.aftermath)
@@ -285,7 +310,8 @@ extension Pipeline {
         }
     }
 
-    private func deliver(_ items: consuming [Chunk.Item], _ engine: Engine) {
+    /// - Parameter texts: Of the events among the items.
+    private func deliver(_ items: consuming [Chunk.Item], _ texts: [UInt8], _ engine: Engine) {
         guard !items.isEmpty else { return }
         let (runners, handed) = handedOn(items)
         let dataPlane = dataPlane.withLock { $0 }
@@ -299,11 +325,13 @@ extension Pipeline {
             var item = Chunk.Item.flush
             swap(&item, &items[index])
             switch consume item {
-            case .survivor(var survivor):
+            case .survivor(let survivor):
                 if let through {
                     take(survivor, through: through, into: &batch, engine)
-                } else if let encoded = survivor.encoded.take() {
-                    batch.add(encoded, cost: survivor.event.cost, with: survivor.changes)
+                } else if let written = survivor.written {
+                    var encoded = EncodedEvent(written, in: texts, moment: survivor.event.moment)
+                    for (key, value) in survivor.additions { encoded.splice(key, value) }
+                    batch.add(consume encoded, cost: survivor.event.cost, with: survivor.changes)
                 } else {
                     passed = (passed.count + 1, passed.bytes + survivor.event.cost)
                     batch.addState(survivor.changes)
@@ -373,11 +401,12 @@ extension Pipeline {
             return .failure(Drop(reason: .plugin(String(describing: type(of: dataPlane)))))
         }
         guard restoreIdentity(of: &event) else { return .failure(Drop(reason: .invalid)) }
+        var texts: [UInt8] = []
         var writer = JSONWriter()
-        guard let encoded = encode(event, for: dataPlane, with: &writer) else {
+        guard let written = write(event, for: dataPlane, to: &texts, with: &writer) else {
             return .failure(Drop(reason: .tooLarge))
         }
-        return .success(encoded)
+        return .success(EncodedEvent(written, in: texts, moment: event.moment))
     }
 }
 

@@ -88,7 +88,7 @@ enum CheckedText {
         var writer = JSONWriter()
         let checksum = CRC32C.checksum(of: json)
         writer.raw("\n")
-        for shift in [24, 16, 8, 0] { writer.writeHex(UInt8(truncatingIfNeeded: checksum >> shift)) }
+        writer.writeHex(checksum)
         writer.raw("\n")
         return json + writer.bytes
     }

@@ -98,16 +98,15 @@ extension EventLog {
         var count = 0
         var changeCount = 0
         records.withUnsafeBufferPointer { records in
-            guard var record = records.baseAddress else { return }
             while count < records.count, writer.size + bytes.count < segmentBytes || count == 0 {
-                bytes.append(record.pointee, number: next, boot: boot)
-                if record.pointee.event != nil { next += 1 }
-                if !record.pointee.changes.isEmpty {
-                    changes.merge(record.pointee.changes)
+                let record = records[count]
+                bytes.append(record, number: next, boot: boot)
+                if record.event != nil { next += 1 }
+                if !record.changes.isEmpty {
+                    changes.merge(record.changes)
                     changeCount += 1
                 }
                 count += 1
-                record += 1
             }
         }
         do {

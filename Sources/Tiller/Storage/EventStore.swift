@@ -119,6 +119,9 @@ package struct EventCounts: Sendable, Hashable {
 package struct StoreRecord: Sendable {
     package let event: EncodedEvent?
     package internal(set) var changes: [StateChange]
+
+    /// The same with its event in memory of its own.
+    var apart: StoreRecord { StoreRecord(event: event?.apart, changes: changes) }
 }
 
 extension ArraySlice<StoreRecord> {

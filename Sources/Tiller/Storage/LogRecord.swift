@@ -76,23 +76,26 @@ extension [UInt8] {
     /// - Parameters:
     ///   - number: The event's, or without an event that of the next one.
     ///   - boot: The hash of the boot's identity.
-    mutating func append(_ record: borrowing StoreRecord, number: UInt64, boot: UInt64) {
+    mutating func append(_ record: StoreRecord, number: UInt64, boot: UInt64) {
         let state = record.changes.isEmpty ? [] : record.changes.encoded
         var header = LogRecordHeader()
-        let event = record.event?.bytes ?? []
-        header.eventLength = event.count
         header.stateLength = state.count
-        header.anonymousId = record.event?.anonymousId ?? 0..<0
         header.number = number
-        if let moment = record.event?.moment {
-            header.wallMilliseconds = moment.wallMilliseconds
-            header.continuousNanoseconds = moment.continuousNanoseconds
-        }
         header.boot = boot
-        header.payloadChecksum = CRC32C.checksum(
-            of: state, after: record.event?.checksum ?? CRC32C.checksum(of: event))
+        guard let event = record.event else {
+            header.payloadChecksum = CRC32C.checksum(of: state)
+            header.write(to: &self)
+            append(contentsOf: state)
+            return
+        }
+        header.eventLength = event.bytes.count
+        header.anonymousId = event.anonymousId
+        header.wallMilliseconds = event.moment.wallMilliseconds
+        header.continuousNanoseconds = event.moment.continuousNanoseconds
+        header.payloadChecksum = event.checksum ?? CRC32C.checksum(of: event.bytes)
+        if !state.isEmpty { header.payloadChecksum = CRC32C.checksum(of: state, after: header.payloadChecksum) }
         header.write(to: &self)
-        append(contentsOf: event)
+        append(contentsOf: event.bytes)
         append(contentsOf: state)
     }
 }

@@ -69,7 +69,7 @@ final class MemoryEventStore: EventStore {
         kept.withLock { kept in
             kept.lastAppend = kept.next
             for case let content? in records.map(\.event) {
-                kept.events.append(Waiting(content: content, number: kept.next))
+                kept.events.append(Waiting(content: content.apart, number: kept.next))
                 kept.next += 1
                 kept.counts.appended += 1
             }
@@ -85,7 +85,7 @@ final class MemoryEventStore: EventStore {
             for event in waiting {
                 let content = event.content
                 let isTaken = batch.take(
-                    content.bytes[...], anonymousId: content.anonymousId, number: event.number,
+                    content.bytes, anonymousId: content.anonymousId, number: event.number,
                     wallMilliseconds: content.moment.wallMilliseconds,
                     continuousNanoseconds: content.moment.continuousNanoseconds, boot: 0,
                     within: bounds)

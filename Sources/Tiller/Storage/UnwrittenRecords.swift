@@ -34,7 +34,7 @@ struct UnwrittenRecords: Sendable {
             } else if record.event == nil, gone == records.count {
                 changes.merge(record.changes)
             } else {
-                records.append(record)
+                records.append(record.apart)
                 bytes += record.event?.bytes.count ?? 0
             }
         }
@@ -95,7 +95,7 @@ extension UnwrittenRecords {
             guard next >= number else { continue }
             var grown = batch.take() ?? StoredBatch(run: Self.run, isOwnRun: true, start: next)
             let isTaken = grown.take(
-                event.bytes[...], anonymousId: event.anonymousId, number: next,
+                event.bytes, anonymousId: event.anonymousId, number: next,
                 wallMilliseconds: event.moment.wallMilliseconds,
                 continuousNanoseconds: event.moment.continuousNanoseconds, boot: 0,
                 within: bounds)

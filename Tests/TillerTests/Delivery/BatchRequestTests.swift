@@ -170,11 +170,11 @@ import TillerTesting
             var bytes = event.bytes
             if let anonymousId {
                 writer.write(anonymousId)
-                bytes = Array("{\"anonymousId\":".utf8) + writer.bytes + Array("}".utf8)
+                bytes = (Array("{\"anonymousId\":".utf8) + writer.bytes + Array("}".utf8))[...]
                 range = 16..<bytes.count - 2
             }
             let isTaken = batch.take(
-                bytes[...], anonymousId: range, number: UInt64(number), wallMilliseconds: event.moment.wallMilliseconds,
+                bytes, anonymousId: range, number: UInt64(number), wallMilliseconds: event.moment.wallMilliseconds,
                 continuousNanoseconds: event.moment.continuousNanoseconds, boot: 7,
                 within: BatchBounds(bytes: .max, count: .max, isPerIdentity: false))
             #expect(isTaken)

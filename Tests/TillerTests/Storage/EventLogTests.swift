@@ -73,7 +73,7 @@ import TillerTesting
         #expect(earlier.events.map(\.continuousNanoseconds) == [-5_000_000, 7_000_000])
         #expect(earlier.events.map(\.boot) == [1, 1])
         #expect(
-            earlier.events.map { Array($0.bytes) } == [
+            earlier.events.map(\.bytes) == [
                 StoreRecord.event("a").event?.bytes, StoreRecord.event("b").event?.bytes,
             ])
         try log.acknowledge(earlier)
