@@ -251,12 +251,6 @@ public struct ApplicationInfo: Sendable, Hashable {
         self.namespace = namespace
     }
 
-    /// What the main bundle says; nothing in a process without one.
-    public static let main: ApplicationInfo = {
-        let bundle = Bundle.main
-        func text(_ key: String) -> String? { bundle.object(forInfoDictionaryKey: key) as? String }
-        return ApplicationInfo(
-            name: text("CFBundleDisplayName") ?? text("CFBundleName"), version: text("CFBundleShortVersionString"),
-            build: text("CFBundleVersion"), namespace: bundle.bundleIdentifier)
-    }()
+    /// What the main bundle says; nothing in a process without one, as on Linux.
+    public static let main = MainBundle.application
 }

@@ -44,10 +44,14 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
 
     let channel: Channel
     private let configuration: Configuration
-    /// From the moment at which it took its place in an instance to its last upload there.
-    private let uploader = Locked<Uploader?>(nil)
-    /// A notice may come before the place in the pipeline.
-    private let notice = Locked((isInForeground: false, isLeaving: false))
+    private let state = Locked(State())
+
+    private struct State: Sendable {
+        /// From the moment at which it took its place in an instance to its last upload there.
+        var uploader: Uploader?
+        /// A notice may come before the place in the pipeline.
+        var notice = (isInForeground: false, isLeaving: false)
+    }
 
     /// The destination that a configuration describes.
     ///
@@ -58,25 +62,25 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
     }
 
     /// Uploads what waits.
-    public func flush() { uploader.withLock { $0 }?.flush() }
+    public func flush() { state.withLock { $0.uploader }?.flush() }
 
     /// Tries what waits once more. What fails then stays in the store, for the next destination or the next process.
-    public func teardown() { uploader.withLock { $0 }?.close() }
+    public func teardown() { state.withLock { $0.uploader }?.close() }
 
     /// The first foreground asks the flush policies about what waits from earlier; each ends a wait for the next attempt.
     /// Background and end ask for an upload, and wait for nothing.
     public func handle(_ event: LifecycleEvent, in analytics: Analytics) {
         // An instance that it is not used by, because another one has it, has no say.
-        let known = uploader.withLock { $0?.instance }
+        let known = state.withLock { $0.uploader?.instance }
         guard known == nil || known == ObjectIdentifier(analytics.engine) else { return }
         // Noted before the uploader is asked for: the place is taken before or after both.
         switch event {
         case .foreground:
-            notice.withLock { $0 = (true, false) }
-            uploader.withLock { $0 }?.comeToForeground()
+            state.withLock { $0.notice = (true, false) }
+            state.withLock { $0.uploader }?.comeToForeground()
         case .background, .terminate:
-            notice.withLock { $0.isLeaving = true }
-            uploader.withLock { $0 }?.leaveForeground()
+            state.withLock { $0.notice.isLeaving = true }
+            state.withLock { $0.uploader }?.leaveForeground()
         }
     }
 
@@ -84,23 +88,23 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
     ///
     /// For platforms whose system does not say so by itself (it does on Apple's, of Wi-Fi and cellular networks). From any
     /// thread.
-    public func networkCameBack() { uploader.withLock { $0 }?.endPause(by: .sign) }
+    public func networkCameBack() { state.withLock { $0.uploader }?.endPause(by: .sign) }
 
     func attach(to environment: DataPlaneEnvironment) -> (any Uploads)? {
         let new = Uploader(configuration: configuration, environment: environment)
-        let isFree = uploader.withLock { uploader in
-            guard uploader?.isClosing ?? true else { return false }
-            uploader = new
+        let isFree = state.withLock { state in
+            guard state.uploader?.isClosing ?? true else { return false }
+            state.uploader = new
             return true
         }
         guard isFree else { return nil }
         new.done.whenReached { [weak self] in
             // It holds what belongs to the instance.
-            self?.uploader.withLock { if $0 === new { $0 = nil } }
+            self?.state.withLock { if $0.uploader === new { $0.uploader = nil } }
         }
-        let (isInForeground, isLeaving) = notice.withLock { notice in
-            defer { notice.isLeaving = false }
-            return notice
+        let (isInForeground, isLeaving) = state.withLock { state in
+            defer { state.notice.isLeaving = false }
+            return state.notice
         }
         new.begin(inForeground: isInForeground, isLeaving: isLeaving)
         return new

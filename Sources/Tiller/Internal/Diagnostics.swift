@@ -2,8 +2,12 @@
 final class Diagnostics: Sendable {
     private let logger: any Logger
     private let level: LogLevel
-    private let said = Locked<Set<String>>([])
+    private let said = Locked(Said())
     private let losses: LossLog
+
+    /// A type of its own: to make that of a guarded set, the runtime goes through the conformances of all libraries.
+    private struct Said: Sendable { var keys: Set<String> = [] }
+
     /// What it keeps its messages in, and what they come from, if it says nothing before it is asked to.
     private let deferred: (messages: DeferringLogger, base: Diagnostics)?
 
@@ -54,7 +58,7 @@ final class Diagnostics: Sendable {
     ///
     /// - Parameter key: What counts as the same thing.
     func once(_ key: String, _ level: LogLevel, _ message: @autoclosure () -> String, _ error: (any Error)? = nil) {
-        guard self.level >= level, said.withLock({ $0.insert(key).inserted }) else { return }
+        guard self.level >= level, said.withLock({ $0.keys.insert(key).inserted }) else { return }
         log(level, message(), error)
     }
 

@@ -21,8 +21,8 @@ struct Core: Sendable {
     private var lastId = 0
     private var identifiers: IdentifierGenerator
     private var wakeCount: UInt64 = 0
-    /// What this instance has saved, by key: a plugin that comes back must not find what the store held before.
-    private var saved: [String: JSONObject] = [:]
+    /// What this instance has saved, a change for each key: a plugin that comes back must not find what the store held before.
+    private var saved: [StateChange] = []
     private let time: any TimeSource
     /// The clocks are read at each call: without an object between where that can be.
     private let isSystemTime: Bool
@@ -114,7 +114,7 @@ extension Core {
     mutating func erase() -> Aftermath {
         guard !isShutDown else { return Aftermath(isIgnored: true) }
         var section = makeSection()
-        saved = [:]
+        saved = []
         dispatch(ResetOptions(), in: &section)
         dispatch(Erase(), in: &section)
         return close(section, with: .erase)
@@ -211,16 +211,16 @@ extension Core {
         var changes: [StateChange] = []
         for (slot, save) in saves {
             guard let key = slots.first(where: { $0.id == slot })?.key else { continue }
-            changes.merge([StateChange(key: key, changes: save)])
-            saved[key, default: JSONObject()].merge(save)
+            let change = [StateChange(key: key, changes: save)]
+            changes.merge(change)
+            saved.merge(change)
         }
         return ownsStore ? changes : []
     }
 
     /// What is stored once everything on the road is.
     private func upToDate(_ stored: Stored, _ key: String) -> Stored {
-        guard let changes = saved[key] else { return stored }
-        let change = StateChange(key: key, changes: changes)
+        guard let change = saved.first(where: { $0.key == key }) else { return stored }
         if case .value(let object) = stored { return .value(change.applied(to: object)) }
         return .value(change.applied(to: JSONObject()))
     }
@@ -375,7 +375,7 @@ extension Core {
             members = []
             slots = []
             capturing = []
-            saved = [:]
+            saved = []
         }
         return (members, slots)
     }
@@ -389,7 +389,7 @@ extension Core {
     mutating func changeOwnership(to isOwned: Bool, _ stored: [(slot: Int, stored: Stored)]) -> Aftermath {
         guard !isShutDown, ownsStore != isOwned else { return Aftermath() }
         ownsStore = isOwned
-        saved = [:]
+        saved = []
         var section = makeSection()
         for (slot, stored) in stored {
             guard let index = slots.firstIndex(where: { $0.id == slot }) else { continue }

@@ -14,9 +14,9 @@ extension Engine {
         let aftermath = core.withLock { $0.shutDown() }
         if aftermath.isIgnored { return }  // a second call, or the release of an instance that was shut down
         finish(aftermath)
-        let tokens = wakes.withLock { wakes in
-            defer { wakes = wakes.mapValues { ($0.request, nil) } }
-            return wakes.values.compactMap(\.token)
+        let tokens = held.withLock { held in
+            defer { held.wakes = held.wakes.mapValues { ($0.request, nil) } }
+            return held.wakes.values.compactMap(\.token)
         }
         for token in tokens { token.cancel() }
     }
@@ -29,7 +29,7 @@ extension Engine {
 
     /// The last upload is over: what was kept in memory only is lost.
     func finish() {
-        exitToken.withLock { $0.take() }?.cancel()
+        held.withLock { $0.exitToken.take() }?.cancel()
         let rest = store.giveUp()
         if rest.count > 0 {
             diagnostics.error("\(rest.count) events could be neither stored nor delivered before the shutdown")

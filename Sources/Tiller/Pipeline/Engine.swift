@@ -10,23 +10,28 @@ final class Engine: Sendable {
     let executor: any WorkQueue
     let store: OverflowingStore
     let time: any TimeSource
-    /// The newest wake-up of each capturing plugin, by slot.
-    let wakes = Locked<[Int: (request: UInt64, token: CancellationToken?)]>([:])
     /// The pipeline has come to its end.
     let closed = Milestone()
     /// Every destination beside the data plane has handled its last event and has been torn down.
     let drained = Milestone()
     /// The last upload is over, and the store is closed.
     let finished = Milestone()
-    private let weakHandle = Locked(WeakHandle())
+    let held = Locked(Held())
     private let birth = ForkedChild.generation
-    let exitToken = Locked<CancellationToken?>(nil)
     let hub: LifecycleHub
     /// Those who follow the status.
     let changes = ChangeHandlers()
     let suspension: Suspension
 
-    private struct WeakHandle: Sendable { weak var analytics: Analytics? }
+    /// What is held for a while, or not at all.
+    struct Held: Sendable {
+        /// The user's own handle.
+        fileprivate weak var analytics: Analytics?
+        /// The newest wake-up of each capturing plugin, by slot.
+        var wakes: [Int: (request: UInt64, token: CancellationToken?)] = [:]
+        /// Ends what is to be done at the process's end.
+        var exitToken: CancellationToken?
+    }
 
     init(configuration: Configuration) {
         self.configuration = configuration
@@ -57,13 +62,13 @@ final class Engine: Sendable {
             self.diagnostics.error(
                 "The process ended before all was stored: about \(self.account.inMemory) events are lost")
         }
-        exitToken.withLock { $0 = token }
+        held.withLock { $0.exitToken = token }
         store.whenOwnershipChanges { [weak self] in self?.didChangeOwnership(to: $0) }
         if configuration.writeKey.isEmpty { diagnostics.error("The write key is empty: no data plane will know it") }
     }
 
     /// The handle that a plugin may keep weakly.
-    func setHandle(_ analytics: Analytics) { weakHandle.withLock { $0.analytics = analytics } }
+    func setHandle(_ analytics: Analytics) { held.withLock { $0.analytics = analytics } }
 
     /// A handle for plugins at work. Not the user's: the last of those is released on the user's thread, not on one of ours
     /// that held it a little longer.
@@ -178,10 +183,10 @@ extension Engine {
         let token = delay.map { delay in
             time.schedule(after: delay) { [weak self] in self?.wake(slot, request) }
         }
-        let outdated = wakes.withLock { wakes -> CancellationToken? in
-            guard request > wakes[slot]?.request ?? 0 else { return token }
-            let outdated = wakes[slot]?.token
-            wakes[slot] = (request, token)
+        let outdated = held.withLock { held -> CancellationToken? in
+            guard request > held.wakes[slot]?.request ?? 0 else { return token }
+            let outdated = held.wakes[slot]?.token
+            held.wakes[slot] = (request, token)
             return outdated
         }
         outdated?.cancel()
@@ -189,7 +194,7 @@ extension Engine {
 
     private func wake(_ slot: Int, _ request: UInt64) {
         // A timer may fire before its request is noted, never after a newer one was.
-        guard wakes.withLock({ $0[slot]?.request ?? 0 }) <= request else { return }
+        guard held.withLock({ $0.wakes[slot]?.request ?? 0 }) <= request else { return }
         finish(core.withLock { $0.wake(slot) })
     }
 }
@@ -206,7 +211,7 @@ extension Engine {
         case .refused:
             diagnostics.error("A second \(type(of: plugin)) was refused: there can be one of its kind or storage key")
         case .new(let id):
-            let analytics = weakHandle.withLock { $0.analytics } ?? makeHandle()
+            let analytics = held.withLock { $0.analytics } ?? makeHandle()
             let ownPlugins = plugin.asDestination?.ownPlugins
             plugin.setup(analytics: analytics)
             ownPlugins?.attach(to: analytics)

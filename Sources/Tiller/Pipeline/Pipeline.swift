@@ -4,18 +4,12 @@
 /// locks only so that it can be a `Sendable` class, and no plugin is called
 /// from inside one.
 final class Pipeline: Sendable {
-    /// The data plane, for which the last step stores events on the pipeline's own executor.
-    private let dataPlane = Locked<DataPlane?>(nil)
-    private let stages = Locked(Stages())
-    private let runners = Locked<[DestinationRunner]>([])
-    /// Removed, and not done yet.
-    private let closing = Locked<[DestinationRunner]>([])
-    /// What has or had the data plane's place, and may use the store yet: each waits for the one before it.
-    private let uploads = Locked<[any Uploads]>([])
-    private let limits: Limits
-    private let store: OverflowingStore
-    private let writer: StoreWriter
-    private let diagnostics: Diagnostics
+    /// Nothing is let go of inside the lock: with the last reference goes a plugin, and its end is foreign code.
+    let members = Locked(Members())
+    let limits: Limits
+    let store: OverflowingStore
+    let writer: StoreWriter
+    let diagnostics: Diagnostics
 
     init(limits: Limits, store: OverflowingStore, diagnostics: Diagnostics) {
         self.limits = limits
@@ -24,13 +18,23 @@ final class Pipeline: Sendable {
         self.diagnostics = diagnostics
     }
 
-    /// In the order in which they were added.
-    private struct Stages: Sendable {
+    /// Plugins in the order in which they were added, and what stands for those that are destinations.
+    struct Members: Sendable {
         var before: [any Plugin] = []
         var enrichment: [any Plugin] = []
+        /// The data plane, for which the last step stores events on the pipeline's own executor.
+        var dataPlane: DataPlane?
+        var runners: [DestinationRunner] = []
+        /// Removed, and not done yet.
+        var closing: [DestinationRunner] = []
+        /// What has or had the data plane's place, and may use the store yet: each waits for the one before it.
+        var uploads: [any Uploads] = []
+
+        /// Those that see events before the destinations.
+        var ordered: [any Plugin] { before + enrichment }
     }
 
-    private struct DataPlane: Sendable {
+    struct DataPlane: Sendable {
         let destination: any DataPlaneDestination
         let uploads: any Uploads
     }
@@ -171,10 +175,6 @@ final class Pipeline: Sendable {
 // MARK: - The stages
 
 extension Pipeline {
-    private var orderedPlugins: [any Plugin] {
-        stages.withLock { $0.before + $0.enrichment }
-    }
-
     /// Plugins that only capture are passed by.
     private static func processes(_ plugin: any Plugin) -> Bool {
         plugin.asCapturing?.processesEvents ?? true
@@ -191,10 +191,9 @@ extension Pipeline {
     }
 
     private func way(in engine: Engine) -> Way {
-        let plugins = orderedPlugins
+        let (plugins, dataPlane) = members.withLock { ($0.ordered, $0.dataPlane?.destination) }
         return Way(
-            plugins: plugins, processing: plugins.filter(Self.processes),
-            dataPlane: dataPlane.withLock { $0?.destination },
+            plugins: plugins, processing: plugins.filter(Self.processes), dataPlane: dataPlane,
             contextKeys: engine.contextKeys)
     }
 
@@ -313,8 +312,8 @@ extension Pipeline {
     /// - Parameter texts: Of the events among the items.
     private func deliver(_ items: consuming [Chunk.Item], _ texts: [UInt8], _ engine: Engine) {
         guard !items.isEmpty else { return }
-        let (runners, handed) = handedOn(items)
-        let dataPlane = dataPlane.withLock { $0 }
+        let (runners, dataPlane) = members.withLock { ($0.runners, $0.dataPlane) }
+        let handed = runners.isEmpty ? [] : handedOn(items)
         let through = dataPlane.flatMap { $0.destination.ownPlugins.isEmpty ? nil : $0.destination }
         let eventsBefore = store.counts.appended
         var batch = StoreWriter.Batch()
@@ -354,16 +353,14 @@ extension Pipeline {
     }
 
     /// Of the data plane that was attached last; they may go on after the pipeline's end.
-    var lastUploads: (any Uploads)? { uploads.withLock { $0.last } }
+    var lastUploads: (any Uploads)? { members.withLock { $0.uploads.last } }
 
     /// What the store has not written is tried again; the executor's.
     func writeAgain(_ engine: Engine) { writer.writeAgain(for: engine) }
 
-    /// What other destinations get, and who they are.
-    private func handedOn(_ items: [Chunk.Item]) -> ([DestinationRunner], [DestinationItem]) {
-        let runners = runners.withLock { $0 }
-        guard !runners.isEmpty else { return ([], []) }
-        let handed = items.compactMap { item -> DestinationItem? in
+    /// What other destinations get.
+    private func handedOn(_ items: [Chunk.Item]) -> [DestinationItem] {
+        items.compactMap { item in
             switch item {
             case .survivor(let survivor): .event(survivor.event)
             case .state: nil
@@ -371,7 +368,6 @@ extension Pipeline {
             case .flush: .flush
             }
         }
-        return (runners, handed)
     }
 
     /// They come after the seal, so that what they drop spends no mark.
@@ -407,118 +403,5 @@ extension Pipeline {
             return .failure(Drop(reason: .tooLarge))
         }
         return .success(EncodedEvent(written, in: texts, moment: event.moment))
-    }
-}
-
-// MARK: - Coming and going
-
-extension Pipeline {
-    private func add(_ plugin: any Plugin, in engine: Engine) {
-        if let destination = plugin.asDataPlane { return add(destination, engine) }
-        guard plugin.stage == .destination else {
-            stages.withLock { stages in
-                if plugin.stage == .before { stages.before.append(plugin) } else { stages.enrichment.append(plugin) }
-            }
-            return
-        }
-        // One that was removed and comes back shares its executor with what it still has to do.
-        let former = closing.withLock { closing in
-            closing.removeAll(where: \.isDone)
-            return closing.first { $0.plugin === plugin }
-        }
-        let runner = DestinationRunner(plugin, limits: limits, after: former, in: engine)
-        runners.withLock { $0.append(runner) }
-    }
-
-    private func remove(_ plugin: any Plugin, in engine: Engine) {
-        engine.letGo(of: plugin)
-        if let runner = runners.withLock({ runners in
-            runners.firstIndex { $0.plugin === plugin }.map { runners.remove(at: $0) }
-        }) {
-            closing.withLock { $0.append(runner) }
-            runner.take([.close])
-            return
-        }
-        if let destination = plugin.asDataPlane {
-            // One that another instance uses was never ours to tear down.
-            if let removed = dataPlane.withLock({ $0?.destination === destination ? $0.take() : nil }) { end(removed) }
-            return
-        }
-        stages.withLock { stages in
-            stages.before.removeAll { $0 === plugin }
-            stages.enrichment.removeAll { $0 === plugin }
-        }
-        plugin.teardown()
-    }
-
-    private func add(_ destination: any DataPlaneDestination, _ engine: Engine) {
-        let isFree = uploads.withLock { uploads in
-            uploads.removeAll { $0.done.isReached }
-            return uploads.last?.done ?? .reached
-        }
-        let environment = engine.dataPlaneEnvironment(isFree: isFree) { changes in
-            var batch = StoreWriter.Batch()
-            batch.addState(changes)
-            writer.write(&batch, for: engine)
-        }
-        guard let new = destination.attach(to: environment) else {
-            diagnostics.error("A data-plane destination that another instance uses was added; it gets no events")
-            return
-        }
-        uploads.withLock { $0.append(new) }
-        dataPlane.withLock { $0 = DataPlane(destination: destination, uploads: new) }
-    }
-
-    /// What is stored goes, and what waits to be; requests under way are broken off if they last.
-    private func erase(leaving changes: [StateChange], _ engine: Engine) {
-        writer.erase(leaving: changes, keys: engine.storageKeys, for: engine)
-        engine.didErase()
-        guard let present = dataPlane.withLock({ $0.take() }) else { return }
-        present.uploads.hurry()
-        present.destination.teardown()
-        add(present.destination, engine)  // with another installation's id
-    }
-
-    private func end(_ dataPlane: DataPlane) {
-        dataPlane.destination.ownPlugins.detach()
-        dataPlane.destination.teardown()
-    }
-
-    /// Destinations that were removed, and have not done what they were handed before, are waited for too.
-    ///
-    /// - Parameter item: What every other destination gets before the barrier.
-    private func passBarrier(after item: DestinationItem? = nil, _ action: @escaping @Sendable () -> Void) {
-        let runners = runners.withLock { $0 }
-        let former = closing.withLock { closing in
-            closing.removeAll(where: \.isDone)
-            return closing
-        }
-        let left = Locked(runners.count + former.count + 1)
-        let arrive: @Sendable () -> Void = {
-            let isLast = left.withLock { left in
-                left -= 1
-                return left == 0
-            }
-            if isLast { action() }
-        }
-        for runner in runners { runner.take((item.map { [$0] } ?? []) + [.barrier(arrive)]) }
-        for runner in former { runner.take([.barrier(arrive)]) }
-        arrive()
-    }
-
-    /// - Parameter drained: Run when every destination has handled its last event and has been torn down.
-    private func close(_ engine: Engine, _ drained: @escaping @Sendable () -> Void) {
-        passBarrier(after: .close, drained)
-        runners.withLock { $0 = [] }
-        closing.withLock { $0 = [] }  // they hold themselves while they work, and the engine too
-        let plugins = orderedPlugins
-        stages.withLock { $0 = Stages() }
-        for plugin in plugins { plugin.teardown() }
-        writer.end(engine)
-        store.endWriting()
-        let uploads = uploads.withLock { $0 }
-        store.whenWanted { for uploads in uploads { uploads.hurry() } }
-        if let dataPlane = dataPlane.withLock({ $0.take() }) { end(dataPlane) }
-        (uploads.last?.done ?? .reached).whenReached { engine.finish() }
     }
 }

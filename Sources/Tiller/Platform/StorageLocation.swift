@@ -4,6 +4,13 @@ import Foundation
 enum StorageLocation {
     static let variables = ["STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"]
 
+    /// A folder's path as `URL.path` has it, which takes a quarter of a millisecond when it is first asked on Linux.
+    static func path(of url: URL) -> String {
+        var path = url.path(percentEncoded: false)
+        while path.utf8.count > 1, path.hasSuffix("/") { path.removeLast() }
+        return path
+    }
+
     /// The folder for this SDK's stores, or `nil` where there is none. Never a shared temporary folder.
     ///
     /// - Parameter environment: The process's variables; without effect on Apple.

@@ -26,13 +26,16 @@ public final class SystemContextSource: ContextSource {
         var observers = 0
     }
 
-    private let machine = Locked<Machine?>(nil)
+    /// The same as long as the process lives.
+    private static let machine = Machine.read()
+
     private let late = Locked(Late())
     private let handlers = ChangeHandlers()
-    private let relay: NotificationRelay
+    /// `nil`: the standard one, which is made when somebody observes.
+    private let relay: NotificationRelay?
 
     /// The platform's own context.
-    public convenience init() { self.init(relay: .standard) }
+    public init() { relay = nil }
 
     /// - Parameter relay: Tells when to read language, region and time zone again.
     init(relay: NotificationRelay) { self.relay = relay }
@@ -42,7 +45,7 @@ public final class SystemContextSource: ContextSource {
 
     /// What is known now.
     public func read() -> SystemContext {
-        let machine = readMachine()
+        let machine = Self.machine
         let late = late.withLock { $0 }
         var device = machine.device
         device.id = late.own.deviceId
@@ -70,7 +73,7 @@ public final class SystemContextSource: ContextSource {
             if MainActorFacts.haveDeviceId, late.withLock({ $0.own.deviceId == nil }) { askMainActor() }
             handler()
         }
-        let notices = relay.listen([
+        let notices = (relay ?? .standard).listen([
             NSLocale.currentLocaleDidChangeNotification: regionChanged, .NSSystemTimeZoneDidChange: regionChanged,
         ])
         return CancellationToken {
@@ -80,13 +83,6 @@ public final class SystemContextSource: ContextSource {
                 if late.observers == 0 { late.network = nil }
             }
         }
-    }
-
-    private func readMachine() -> Machine {
-        if let known = machine.withLock({ $0 }) { return known }
-        let new = Machine.read()
-        machine.withLock { $0 = new }
-        return new
     }
 }
 

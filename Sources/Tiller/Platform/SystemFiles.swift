@@ -150,15 +150,24 @@ package struct SystemFiles: FileSystem {
         try Self.visitEntries(of: folder) { text, cString, directory in
             guard isWanted(text) else { return }
             let name = String(decoding: text, as: UTF8.self)
-            var status = stat()
-            guard fstatat(directory, cString, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
-                if errno == ENOENT { return }  // it went meanwhile
-                throw Self.failure("stat", folder + "/" + name)
-            }
-            found.append(
-                FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG))
+            // It may have gone meanwhile.
+            guard let entry = try Self.entry(name, cString, in: directory, of: folder) else { return }
+            found.append(entry)
         }
         return found
+    }
+
+    package func entry(at path: String) throws -> FileEntry? { try Self.entry(path, path, in: AT_FDCWD, of: "") }
+
+    private static func entry(
+        _ name: String, _ path: UnsafePointer<CChar>, in directory: Int32, of folder: String
+    ) throws -> FileEntry? {
+        var status = stat()
+        guard fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+            if errno == ENOENT { return nil }
+            throw failure("stat", folder.isEmpty ? name : folder + "/" + name)
+        }
+        return FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG)
     }
 
     /// - Parameter visit: Given each name, twice, and the folder's descriptor.

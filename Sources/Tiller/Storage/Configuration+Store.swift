@@ -8,7 +8,7 @@ extension Configuration {
         case .custom(let store):
             if let store = store as? any EventStore { return OverflowingStore(store) }
             return inMemory(store, diagnostics)
-        case .folder(let url): return openStore(below: url.path, diagnostics)
+        case .folder(let url): return openStore(below: StorageLocation.path(of: url), diagnostics)
         case .automatic:
             guard let base = StorageLocation.automatic() else {
                 diagnostics.error(

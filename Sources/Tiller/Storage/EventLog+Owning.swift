@@ -200,7 +200,9 @@ extension EventLog {
         defer { messages.deliver() }
         lookAtOthers()
         // They bound nothing themselves.
-        guard isOwned, known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
+        guard isOwned else { return }
+        measure()
+        guard known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
         writer.withLock { writer in if !writer.isClosed { evict(&writer) } }
     }
 
@@ -251,13 +253,13 @@ extension LogIndex.Run {
             if segment.index > lastKnown {
                 segments.append(segment)
             } else if let offset = segments.firstIndex(where: { $0.index == segment.index }) {
-                segments[offset].size = max(segments[offset].size, segment.size)
+                segments[offset].size = max(segments[offset].size ?? 0, segment.size ?? 0)
             }
         }
         guard let last = segments.last else { return }
         if last.index != lastKnown { end = max(last.first, position) }
         let path = files.segment(last, of: number)
-        let count = max(0, last.size - last.scanned)
+        let count = max(0, (last.size ?? 0) - last.scanned)
         guard let bytes = try disk.contents(of: path, from: last.scanned, count: count) else { return }
         bytes.withUnsafeBytes { buffer in
             var scanner = LogScanner()

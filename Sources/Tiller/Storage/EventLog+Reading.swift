@@ -100,9 +100,28 @@ extension EventLog {
     private func rest(
         of segment: LogIndex.Segment, of run: Int, from offset: Int, _ ahead: ArraySlice<UInt8>
     ) throws -> ArraySlice<UInt8>? {
-        if !ahead.isEmpty, offset + ahead.count >= segment.size { return ahead }
+        guard let size = try segment.size ?? measure(segment, of: run) else { return nil }
+        if !ahead.isEmpty, offset + ahead.count >= size { return ahead }
         return try disk.contents(
-            of: files.segment(segment, of: run), from: offset, count: max(0, segment.size - offset))?[...]
+            of: files.segment(segment, of: run), from: offset, count: max(0, size - offset))?[...]
+    }
+
+    /// - Returns: The segment's size; `nil` if its file is gone.
+    private func measure(_ segment: LogIndex.Segment, of run: Int) throws -> Int? {
+        let entry = try disk.entry(at: files.segment(segment, of: run))
+        known.withLock { $0.index.note([(run, segment.index, entry)]) }
+        return entry.map { min($0.size, LogIndex.Segment.largest) }
+    }
+
+    /// Asks for the sizes that were not asked for at the opening. What can't be looked at now is looked at the next time.
+    func measure() {
+        var found: [(run: Int, segment: Int, entry: FileEntry?)] = []
+        for (run, segment) in known.withLock({ $0.index.unmeasured }) {
+            do {
+                found.append((run, segment.index, try disk.entry(at: files.segment(segment, of: run))))
+            } catch {}
+        }
+        if !found.isEmpty { known.withLock { [found] known in known.index.note(found) } }
     }
 
     /// - Returns: Where the first record begins that the batch does not take; `nil` if it took all.
@@ -202,6 +221,7 @@ extension EventLog {
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
         guard isOwned, isInPlace, !known.withLock({ $0.mustCompleteErasure }) else { return }
+        measure()  // what is no file stays
         do {
             let removable = known.withLock { $0.index.removableSegments }
             for run in Set(removable.map(\.run)).sorted() { try secureAcknowledgement(of: run, &reader) }
@@ -282,7 +302,7 @@ extension EventLog {
     var backlog: (bytes: Int, oldest: Int64?) {
         known.withLock { known in
             if known.index.counts.waiting == 0 { return (0, nil) }
-            return (known.index.waitingBytes, known.index.oldest)
+            return (known.index.waitingBytes(unmeasured: segmentBytes), known.index.oldest)
         }
     }
 }

@@ -17,7 +17,7 @@ extension EventLog {
     }
 
     /// So much of a log can be given up at once. A small bound has small segments.
-    private var segmentBytes: Int { min(1 << 20, max(limits.storageBytes / 8, 1)) }
+    var segmentBytes: Int { min(1 << 20, max(limits.storageBytes / 8, 1)) }
 
     /// In bytes: as much as the events of a chunk have.
     private static let largestBuffer = 1 << 19
@@ -179,7 +179,7 @@ extension EventLog {
         try renewFolder(&writer)
         try completeErasure()
         // Processes that store less than a segment each come this way only.
-        evict(&writer)
+        evictAtBeginning(&writer)
         let run = try writer.run ?? beginRun(&writer)
         var segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
         let appender: any FileAppender
@@ -226,9 +226,22 @@ extension EventLog {
         if housekeeper == nil { reader.withLock { sweep(&$0) } }
     }
 
+    /// The first record does not wait until all files have been looked at.
+    private func evictAtBeginning(_ writer: inout Writer) {
+        guard let housekeeper, !known.withLock({ $0.index.isMeasured }) else { return evict(&writer) }
+        housekeeper.async { [weak self] in self?.evictLate() }
+    }
+
+    private func evictLate() {
+        defer { messages.deliver() }
+        measure()
+        writer.withLock { writer in if !writer.isClosed { evict(&writer) } }
+    }
+
     /// The oldest segments go until the rest is as small, and as young, as it should be.
     func evict(_ writer: inout Writer) {
         guard isOwned else { return }
+        measure()
         while let (run, segment, isCovered) = segmentToEvict() {
             if !isCovered { checkpoint(&writer) }
             guard
@@ -252,7 +265,8 @@ extension EventLog {
 
     /// When a segment's newest event was recorded, by the wall clock; `nil` if it holds none, or can't be read.
     private func newestEvent(in segment: LogIndex.Segment, of run: Int) -> Int64? {
-        guard let bytes = try? disk.contents(of: files.segment(segment, of: run), from: 0, count: segment.size) else {
+        guard let bytes = try? disk.contents(of: files.segment(segment, of: run), from: 0, count: segment.size ?? 0)
+        else {
             return nil
         }
         return bytes.withUnsafeBytes { buffer in

@@ -28,6 +28,9 @@ package protocol FileSystem: Sendable {
     /// - Parameter visit: Given a name's bytes.
     func visitNames(in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void) throws
 
+    /// What is under a path; `nil` if there is nothing.
+    func entry(at path: String) throws -> FileEntry?
+
     /// What is in a folder.
     func list(_ folder: String) throws -> [FileEntry]
 
@@ -87,6 +90,11 @@ extension FileSystem {
             var name = entry.name
             return name.withUTF8(isWanted)
         }
+    }
+
+    package func entry(at path: String) throws -> FileEntry? {
+        guard let slash = path.lastIndex(of: "/") else { return nil }
+        return try list(String(path[..<slash])).first { $0.name == path[slash...].dropFirst() }
     }
 
     package func visitNames(

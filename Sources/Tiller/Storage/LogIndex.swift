@@ -4,7 +4,8 @@ struct LogIndex: Sendable {
         let index: Int
         /// The number of its first event.
         let first: UInt64
-        var size = 0
+        /// In bytes; `nil`: it was not asked for yet. To look at a thousand files takes longer than all else at an opening.
+        var size: Int? = 0
         /// Of the last segment of another's run: up to here it has been read.
         var scanned = 0
         /// Whether it holds state that no checkpoint may have.
@@ -13,6 +14,18 @@ struct LogIndex: Sendable {
         var isEnded = false
         /// Whether it could not be read at the opening: what it holds, and how far it goes if it is the last one, is not known.
         var isUnread = false
+
+        /// Where it ends, as a place in the log.
+        func end(in run: Int) -> LogPlace { LogPlace(run: run, segment: index, offset: size ?? .max) }
+
+        /// Its file was looked at; `nil`: it is gone.
+        mutating func note(_ entry: FileEntry?) {
+            size = min(entry?.size ?? 0, Self.largest)
+            isUnread = !(entry?.isFile ?? true)
+        }
+
+        /// In bytes; ours have a mebibyte and a record. A file that is larger, be it sparse, must not take all memory.
+        static let largest = 1 << 26
     }
 
     /// What became of events that are gone.
@@ -73,17 +86,27 @@ struct LogIndex: Sendable {
     var oldest: Int64?
 
     /// All segments together.
-    var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + $1.size } } }
+    var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? 0) } } }
+
+    /// Segments whose sizes were not asked for.
+    var unmeasured: [(run: Int, segment: Segment)] {
+        runs.flatMap { run in run.segments.lazy.filter { $0.size == nil }.map { (run.number, $0) } }
+    }
+
+    /// Whether the sizes of all segments are known.
+    var isMeasured: Bool { !runs.contains { $0.segments.contains { $0.size == nil } } }
 
     /// What all runs and the base have come to.
     var sums: Sums { runs.reduce(folded) { $0 + $1.sums } }
 
     /// The files that hold something which waits.
-    var waitingBytes: Int {
+    ///
+    /// - Parameter size: Of each segment that was not looked at yet.
+    func waitingBytes(unmeasured size: Int) -> Int {
         runs.reduce(0) { sum, run in
             sum
                 + run.segments.indices.reduce(0) {
-                    $0 + (run.end(ofSegmentAt: $1) > run.position ? run.segments[$1].size : 0)
+                    $0 + (run.end(ofSegmentAt: $1) > run.position ? run.segments[$1].size ?? size : 0)
                 }
         }
     }
@@ -105,7 +128,7 @@ struct LogIndex: Sendable {
 
     private func isCovered(_ segment: Segment, of run: Int) -> Bool {
         if segment.isUnread { return false }
-        return !segment.hasState || LogPlace(run: run, segment: segment.index, offset: segment.size) <= covered
+        return !segment.hasState || segment.end(in: run) <= covered
     }
 
     /// Whether more may come to a run, and to its last segment.
@@ -310,7 +333,7 @@ extension LogIndex {
     }
 
     private func isInCheckpoint(_ own: Segment) -> Bool {
-        LogPlace(run: ownRun, segment: own.index, offset: own.size) <= covered
+        own.end(in: ownRun) <= covered
     }
 
     /// Whether all of an own segment lies before the checkpoint's place, or it is gone.
@@ -335,6 +358,22 @@ extension LogIndex {
         }
     }
 
+    /// Files of segments were looked at.
+    ///
+    /// - Parameter found: In the order of the segments.
+    mutating func note(_ found: [(run: Int, segment: Int, entry: FileEntry?)]) {
+        var rest = found[...]
+        for index in runs.indices {
+            let run = runs[index].number
+            for offset in runs[index].segments.indices where runs[index].segments[offset].size == nil {
+                let segment = runs[index].segments[offset].index
+                rest = rest.drop { ($0.run, $0.segment) < (run, segment) }
+                guard let next = rest.first else { return }
+                if (next.run, next.segment) == (run, segment) { runs[index].segments[offset].note(next.entry) }
+            }
+        }
+    }
+
     /// What could not be read at the opening was read now.
     mutating func learn(from newer: LogIndex) {
         for index in runs.indices where runs[index].hasUnread {
@@ -344,7 +383,7 @@ extension LogIndex {
                 // One that is gone is not there to be read any more.
                 runs[index].segments[offset].isUnread = segment?.isUnread ?? false
                 runs[index].segments[offset].hasState = segment?.hasState ?? false
-                runs[index].segments[offset].size = segment?.size ?? 0
+                runs[index].segments[offset].size = segment.map(\.size) ?? 0
             }
             let end = max(runs[index].end, known?.end ?? 0)
             counts.appended += Int(end - runs[index].end)

@@ -1,8 +1,5 @@
 /// What the names in a folder tell of a log.
 struct LogListing {
-    /// In bytes; ours have a mebibyte and a record. A file that is larger, be it sparse, must not take all memory.
-    private static let largestSegment = 1 << 26
-
     /// Without those of a newer version.
     private(set) var runs: [Int: LogIndex.Run] = [:]
     /// Runs with segments of a newer version: what belongs to them is left alone too.
@@ -21,20 +18,59 @@ struct LogListing {
             LogFiles.kind(of: name).run.map { !others.contains($0) } ?? true
         }
         for entry in entries {
-            let kind = LogFiles.kind(of: entry.name)
-            guard let run = kind.run else {
-                if kind == .newLock { newLocks.append(files.folder + "/" + entry.name) }
-                continue
-            }
-            highest = max(highest, run)
-            if kind == .newerSegment(run: run) { newer.insert(run) }
-            if runs[run] == nil { runs[run] = LogIndex.Run(number: run) }
-            if case .segment(_, let index, let first) = kind {
-                runs[run]?.segments.append(Self.segment(index, first, entry))
-            }
+            note(LogFiles.kind(of: entry.name), entry, path: { files.folder + "/" + entry.name })
         }
+        sort()
+    }
+
+    /// Without a look at the files that a checkpoint covers, but for the last one of each run.
+    init(_ files: LogFiles, on disk: any FileSystem, after covered: LogPlace) throws {
+        self.disk = disk
+        self.files = files
+        try disk.visitNames(in: files.folder) { name in
+            note(LogFiles.kind(of: name), nil, path: { files.folder + "/" + String(decoding: name, as: UTF8.self) })
+        }
+        sort()
+        for (number, run) in runs {
+            let segments = try measured(run, after: covered)
+            runs[number]?.segments = segments
+        }
+    }
+
+    /// - Parameter entry: `nil`: the file was not looked at.
+    private mutating func note(_ kind: LogFiles.Kind, _ entry: FileEntry?, path: () -> String) {
+        guard let run = kind.run else {
+            if kind == .newLock { newLocks.append(path()) }
+            return
+        }
+        highest = max(highest, run)
+        if kind == .newerSegment(run: run) { newer.insert(run) }
+        guard case .segment(_, let index, let first) = kind else {
+            if runs[run] == nil { runs[run] = LogIndex.Run(number: run) }
+            return
+        }
+        var segment = LogIndex.Segment(index: index, first: first, size: nil)
+        if let entry { segment.note(entry) }
+        runs[run, default: LogIndex.Run(number: run)].segments.append(segment)
+    }
+
+    private mutating func sort() {
         for run in newer { runs[run] = nil }
         for run in runs.keys { runs[run]?.segments.sort { $0.index < $1.index } }
+    }
+
+    /// A run's segments without those that have gone since their names were read.
+    private func measured(_ run: LogIndex.Run, after covered: LogPlace) throws -> [LogIndex.Segment] {
+        var later: [LogIndex.Segment] = []
+        var segments = run.segments
+        while let last = segments.last, later.isEmpty || last.end(in: run.number) > covered {
+            segments.removeLast()
+            guard let entry = try disk.entry(at: files.segment(last, of: run.number)) else { continue }
+            var segment = last
+            segment.note(entry)
+            later.append(segment)
+        }
+        return segments + later.reversed()
     }
 
     /// Segments that a later one follows may have been listed before their last records, or not at all where a folder is
@@ -48,17 +84,14 @@ struct LogListing {
             guard case .segment(let run, let index, let first) = LogFiles.kind(of: entry.name), let last = lasts[run]
             else { continue }
             if index < last {
-                runs[run]?.segments.append(Self.segment(index, first, entry))
+                var segment = LogIndex.Segment(index: index, first: first)
+                segment.note(entry)
+                runs[run]?.segments.append(segment)
             } else if index == last, let offset = runs[run]?.segments.firstIndex(where: { $0.index == last }) {
-                runs[run]?.segments[offset].size = min(entry.size, Self.largestSegment)
+                runs[run]?.segments[offset].note(entry)
             }
         }
         for run in lasts.keys { runs[run]?.segments.sort { $0.index < $1.index } }
-    }
-
-    private static func segment(_ index: Int, _ first: UInt64, _ entry: FileEntry) -> LogIndex.Segment {
-        LogIndex.Segment(
-            index: index, first: first, size: min(entry.size, largestSegment), isUnread: !entry.isFile)
     }
 
     /// Those whose lock somebody has.
@@ -91,6 +124,6 @@ extension LogIndex.Run {
         let last = segments.count - 1
         segments[last].scanned = offset
         // It may have grown since the names were listed.
-        segments[last].size = max(segments[last].size, offset)
+        segments[last].size = max(segments[last].size ?? 0, offset)
     }
 }

@@ -56,7 +56,7 @@ struct LogOpening {
     /// The runs whose files are there. The locks first: what a run has whose lock was free before is all that it will have.
     private mutating func list(_ isOwner: Bool) throws -> [LogIndex.Run] {
         let (known, live) = try isOwner ? LogListing.lives(files, on: disk) : ([], [])
-        var listing = try LogListing(files, on: disk)
+        var listing = try LogListing(files, on: disk, after: index.covered)
         if !live.isEmpty { try listing.measureAgain() }
         if !listing.newer.isEmpty {
             diagnostics.once("newer log", .error, "Events of a newer version were found; they are left as they are")
@@ -98,7 +98,7 @@ struct LogOpening {
             guard isLast || place > index.covered else { continue }
             if isLast, let end = end(of: run) {
                 run.end = max(run.end, end)
-                run.segments[offset].scanned = run.segments[offset].size
+                run.segments[offset].scanned = run.segments[offset].size ?? 0
             } else {
                 scan(&run, offset, &changes)
             }
@@ -110,9 +110,9 @@ struct LogOpening {
 
     /// What the checkpoint says of the number after a run's last event; `nil` if the run goes on behind it.
     private func end(of run: LogIndex.Run) -> UInt64? {
-        guard let last = run.segments.last, !last.isUnread,
-            LogPlace(run: run.number, segment: last.index, offset: last.size) == index.covered
-        else { return nil }
+        guard let last = run.segments.last, !last.isUnread, last.end(in: run.number) == index.covered else {
+            return nil
+        }
         return nextCovered
     }
 
@@ -122,7 +122,8 @@ struct LogOpening {
         let path = files.segment(segment, of: run.number)
         let bytes: [UInt8]
         do {
-            guard let found = try disk.contents(of: path, from: 0, count: segment.size) else { return }  // it has gone
+            // It may have gone.
+            guard let found = try disk.contents(of: path, from: 0, count: segment.size ?? 0) else { return }
             bytes = found
         } catch {
             diagnostics.once("read log", .error, "Stored events can't be read; they stay", error)

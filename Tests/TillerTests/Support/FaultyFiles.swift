@@ -11,7 +11,8 @@ import Musl
 /// Files whose operations fail where a test says so, and that note what was asked of them.
 final class FaultyFiles: FileSystem {
     enum Operation: String, Sendable, CaseIterable {
-        case read, store, overwrite, lengthen, create, append, truncate, sync, list, remove, move, addName, makeFolder,
+        case read, store, overwrite, lengthen, create, append, truncate, sync, look, list, remove, move, addName,
+            makeFolder,
             lock
 
         /// Those that need room on the disk. Bytes of a file that is there are overwritten without; an overwriting that
@@ -136,6 +137,12 @@ final class FaultyFiles: FileSystem {
     }
 
     func sync(_ path: String) throws { try run(.sync, path) { try base.sync(path) } }
+    func entry(at path: String) throws -> FileEntry? { try run(.look, path) { try base.entry(at: path) } }
+
+    func visitNames(in folder: String, _ visit: (UnsafeBufferPointer<UInt8>) throws -> Void) throws {
+        try run(.list, folder) { try base.visitNames(in: folder, visit) }
+    }
+
     func list(_ folder: String) throws -> [FileEntry] { try run(.list, folder) { try base.list(folder) } }
     func remove(_ path: String) throws { try run(.remove, path) { try base.remove(path) } }
     func move(_ path: String, to newPath: String) throws { try run(.move, path) { try base.move(path, to: newPath) } }

@@ -1,0 +1,155 @@
+import Foundation
+import Testing
+import TillerTesting
+
+@testable import Tiller
+
+/// Files that a checkpoint covers are not looked at before somebody has to know how large they are.
+@Suite struct LateSizesTests {
+    private let folder = LogFolder()
+    private let files = FaultyFiles()
+    private let queue = HeldQueue()
+
+    /// An event that fills a segment, with a change of state, so that a checkpoint follows.
+    private func full(_ number: Int) -> StoreRecord {
+        .event("e\(number)", padding: 1_000, changes: [StateChange(key: "A", changes: ["n": .int(Int64(number))])])
+    }
+
+    /// Six segments of which a checkpoint covers all.
+    private func fill() throws { try folder.live((1...6).map(full), storageBytes: 8_000) }
+
+    private func open(storageBytes: Int = 8_000) throws -> EventLog {
+        try EventLog(
+            folder: folder.path, on: files, limits: Limits(storageBytes: storageBytes), boot: 1, housekeeper: queue,
+            diagnostics: Diagnostics(logger: folder.logger, level: .debug))
+    }
+
+    private var looked: [String] { files.trace.filter { $0.operation == .look }.map(\.name) }
+
+    private func sizes() throws -> Int {
+        try folder.names(".log").reduce(0) { try $0 + folder.contents($1).count }
+    }
+
+    @Test func anOpeningLooksAtTheLastSegmentOnly() throws {
+        try fill()
+        let names = try folder.names(".log")
+        #expect(names.count == 6)
+        let log = try open()
+        #expect(looked == [names[5]])
+        #expect(log.counts.waiting == 6)
+        #expect(log.load("A").object == ["n": 6])
+        // Each is looked at when it is read.
+        #expect(try log.deliverAll() == .events(1...6))
+        #expect(looked.count == 6)
+        #expect(Set(looked) == Set(names))
+        #expect(log.sums == LogIndex.Sums(delivered: 6))
+        #expect(try folder.names(".log").isEmpty)
+    }
+
+    @Test func whatNoCheckpointCoversIsLookedAtAndRead() throws {
+        try folder.live(StoreRecord.events(1...6, padding: 1_000), storageBytes: 8_000)
+        try FileManager.default.removeItem(atPath: folder.path + "/checkpoint.json")
+        let log = try open()
+        #expect(looked.count == 6)
+        #expect(try log.deliverAll() == .events(1...6))
+    }
+
+    /// Until they have been looked at, files count as segments that are just full.
+    @Test func theBacklogIsAnEstimateUntilThen() throws {
+        try fill()
+        let log = try open()
+        let last = try folder.contents(folder.names(".log")[5]).count
+        #expect(log.backlog.bytes == 5 * 1_000 + last)
+        #expect(looked.count == 1)
+        log.measure()
+        #expect(try log.backlog.bytes == sizes())
+        #expect(looked.count == 6)
+    }
+
+    @Test func whatCouldNotBeLookedAtIsLookedAtAgain() throws {
+        try fill()
+        let log = try open()
+        files.fail { operation, _, _ in operation == .look ? .inputOutput : nil }
+        log.measure()
+        #expect(throws: FileFailure.self) { try log.nextBatch(.all) }
+        files.fail(nil)
+        log.measure()
+        #expect(try log.backlog.bytes == sizes())
+        #expect(try log.deliverAll() == .events(1...6))
+    }
+
+    // MARK: The bound
+
+    @Test func theFirstRecordDoesNotWaitForTheBound() throws {
+        try fill()
+        let log = try open(storageBytes: 4_000)
+        try log.store([.event("e7")])
+        #expect(looked.count == 1)
+        #expect(try folder.names(".log").count == 7)
+        #expect(queue.count == 1)
+        queue.run()
+        #expect(try sizes() <= 4_000)
+        #expect(log.counts.waiting + Int(log.sums.evicted) == 7)
+        #expect(try log.deliverAll().last == "e7")
+    }
+
+    /// Processes that store less than a segment each, and are killed, stay within the bound all the same.
+    @Test func aKillBeforeThatLeavesItToTheNext() throws {
+        try fill()
+        _ = try open(storageBytes: 4_000).store([.event("e7")])
+        let killed = try folder.afterKill()
+        let next = try killed.open(storageBytes: 4_000)
+        try next.store([.event("e8")])
+        let rest = try killed.names(".log").reduce(0) { try $0 + killed.contents($1).count }
+        #expect(rest <= 4_000)
+        #expect(next.counts.waiting + Int(next.sums.evicted) == 8)
+    }
+
+    @Test func afterTheEndNothingIsGivenUp() throws {
+        try fill()
+        let log = try open(storageBytes: 4_000)
+        try log.store([.event("e7")])
+        log.endWriting()
+        let before = try folder.names(".log")
+        queue.run()
+        #expect(try folder.names(".log") == before)
+    }
+
+    // MARK: What goes meanwhile
+
+    @Test func aSegmentThatHasGoneSinceItsNameWasRead() throws {
+        try fill()
+        let names = try folder.names(".log")
+        let last = folder.path + "/" + names[5]
+        files.before { operation in
+            if operation == .look { try? FileManager.default.removeItem(atPath: last) }
+        }
+        let log = try open()
+        files.before(nil)
+        #expect(looked == [names[5], names[4]])
+        #expect(try log.deliverAll() == .events(1...5))
+    }
+
+    @Test func aSegmentThatHasGoneBeforeItWasLookedAt() throws {
+        try fill()
+        let log = try open()
+        try FileManager.default.removeItem(atPath: folder.path + "/" + folder.names(".log")[2])
+        log.measure()
+        #expect(try log.backlog.bytes == sizes())
+        #expect(try log.deliverAll() == ["e1", "e2", "e4", "e5", "e6"])
+        #expect(log.sums.damaged == 1)
+    }
+
+    /// Something else under a segment's name is not removed, though all before and behind it goes.
+    @Test func whatIsNoFileStays() throws {
+        try fill()
+        let name = try folder.names(".log")[2]
+        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
+        try folder.block(name + "/inside")
+        let log = try open(storageBytes: 2_000)
+        try log.store([.event("e7")])
+        queue.run()
+        #expect(try folder.names().contains(name))
+        #expect(log.counts.waiting > 0)
+    }
+}
