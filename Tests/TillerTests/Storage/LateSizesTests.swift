@@ -152,4 +152,23 @@ import TillerTesting
         #expect(try folder.names().contains(name))
         #expect(log.counts.waiting > 0)
     }
+
+    /// Also where an earlier process delivered it and could not remove it: nobody tries to.
+    @Test func whatIsNoFileIsNotRemoved() throws {
+        try fill()
+        files.fail { operation, _, _ in operation == .remove ? .inputOutput : nil }
+        let first = try open()
+        try first.acknowledge(
+            try #require(try first.nextBatch(BatchBounds(bytes: .max, count: 5, isPerIdentity: false))))
+        first.close()
+        files.fail(nil)
+        let name = try folder.names(".log")[2]
+        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
+        try folder.block(name + "/inside")
+        files.forgetTrace()
+        let next = try open()
+        #expect(try next.deliverAll() == ["e6"])
+        #expect(try folder.names().contains(name))
+        #expect(!files.trace.contains { $0.operation == .remove && $0.name == name })
+    }
 }
