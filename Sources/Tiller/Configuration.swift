@@ -252,5 +252,5 @@ public struct ApplicationInfo: Sendable, Hashable {
     }
 
     /// What the main bundle says; nothing in a process without one, as on Linux.
-    public static let main = MainBundle.application
+    public static let main = ofMainBundle
 }

@@ -7,6 +7,7 @@ extension Ledger {
     /// - Parameter faults: The disk's count of failures.
     mutating func judge(_ account: Account, _ stored: StoredAccount?, of life: Int, faults: Int) {
         noteRefused(account, of: life)
+        if let stored { note(stored) }
         let now = lives[life]
         let isWell = faults == now.faultsBefore
         if account.inMemory < 0 { complain("\(account.inMemory) events are in memory") }

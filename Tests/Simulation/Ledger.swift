@@ -77,6 +77,8 @@ struct Ledger: Sendable {
     private var unsettled: [(number: Int, faults: Int)] = []
     /// Sessions of a life that ended with a power cut: what was said of them may have been forgotten.
     private var forgotten: Set<UInt64> = []
+    /// How many events a store has said to have given up, at the most.
+    private var mostGivenUp = 0
     /// Events that were in a request of their own.
     private var triedAlone: Set<Int> = []
     /// When requests failed, within the last hour.
@@ -270,9 +272,13 @@ extension Ledger {
     ///
     /// One that has not come though later ones have was given up; whether that was synced is not known.
     mutating func noteLeft(_ numbers: Set<Int>) {
-        for number in numbers where number < largest && entries[number].text == nil {
-            entries[number].hasReturned = true
-        }
+        let passed = numbers.sorted().filter { $0 < largest && entries[$0].text == nil }
+        for number in passed.prefix(mostGivenUp) { entries[number].hasReturned = true }
+    }
+
+    /// A store has said what became of its events.
+    mutating func note(_ stored: StoredAccount) {
+        mostGivenUp = max(mostGivenUp, stored.evicted + stored.damaged + stored.refused)
     }
 
     /// A byte of a record has changed, or of state beside them: what was remembered by it is not.

@@ -58,6 +58,14 @@ extension SimulatedDisk {
             }
         }
 
+        func entry(at path: String) throws -> FileEntry? {
+            try perform(.read, path) { state in
+                guard let size = state.names[path].flatMap({ state.nodes[$0]?.bytes.count }) else { return nil }
+                let folder = SimulatedDisk.folder(of: path)
+                return FileEntry(name: String(path.dropFirst(folder.count + 1)), size: size, isFile: true)
+            }
+        }
+
         func list(_ folder: String) throws -> [FileEntry] {
             try perform(.read, folder) { state in
                 guard state.folders.contains(folder) else { throw FileFailure.missing(path: folder) }

@@ -204,6 +204,7 @@ extension World {
             let life = ledger.lives[process.life]
             guard life.isDurable, let opening = life.opening else { return }
             ledger.noteStored(account.safe, of: process.life)
+            if let stored = account.store { ledger.note(stored) }
             // What could not be read at the opening has come to it since.
             let count = max(opening.stored + account.stored, analytics.account.store?.stored ?? 0)
             let before = life.hasReadAll ? opening.stored : max(opening.stored, lastStored.count + lastStored.more)

@@ -73,14 +73,19 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
         // An instance that it is not used by, because another one has it, has no say.
         let known = state.withLock { $0.uploader?.instance }
         guard known == nil || known == ObjectIdentifier(analytics.engine) else { return }
-        // Noted before the uploader is asked for: the place is taken before or after both.
         switch event {
         case .foreground:
-            state.withLock { $0.notice = (true, false) }
-            state.withLock { $0.uploader }?.comeToForeground()
+            let uploader = state.withLock { state in
+                state.notice = (true, false)
+                return state.uploader
+            }
+            uploader?.comeToForeground()
         case .background, .terminate:
-            state.withLock { $0.notice.isLeaving = true }
-            state.withLock { $0.uploader }?.leaveForeground()
+            let uploader = state.withLock { state in
+                state.notice.isLeaving = true
+                return state.uploader
+            }
+            uploader?.leaveForeground()
         }
     }
 

@@ -63,6 +63,7 @@ final class Engine: Sendable {
                 "The process ended before all was stored: about \(self.account.inMemory) events are lost")
         }
         held.withLock { $0.exitToken = token }
+        store.whenEvicted { [weak self] in self?.didChange() }
         store.whenOwnershipChanges { [weak self] in self?.didChangeOwnership(to: $0) }
         if configuration.writeKey.isEmpty { diagnostics.error("The write key is empty: no data plane will know it") }
     }

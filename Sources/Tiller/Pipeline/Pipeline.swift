@@ -1,8 +1,8 @@
 /// The ordered run Before → Enrichment → seal → destinations.
 ///
-/// It is run by one executor at a time, the instance's; its state is behind
-/// locks only so that it can be a `Sendable` class, and no plugin is called
-/// from inside one.
+/// It is run by one executor at a time, the instance's; its state is behind a
+/// lock only so that it can be a `Sendable` class, and no plugin is called
+/// from inside it.
 final class Pipeline: Sendable {
     /// Nothing is let go of inside the lock: with the last reference goes a plugin, and its end is foreign code.
     let members = Locked(Members())

@@ -157,7 +157,12 @@ package struct SystemFiles: FileSystem {
         return found
     }
 
-    package func entry(at path: String) throws -> FileEntry? { try Self.entry(path, path, in: AT_FDCWD, of: "") }
+    package func entry(at path: String) throws -> FileEntry? {
+        let slash = path.lastIndex(of: "/")
+        return try Self.entry(
+            String(slash.map { path[$0...].dropFirst() } ?? path[...]), path, in: AT_FDCWD,
+            of: String(slash.map { path[..<$0] } ?? ""))
+    }
 
     private static func entry(
         _ name: String, _ path: UnsafePointer<CChar>, in directory: Int32, of folder: String
@@ -165,7 +170,7 @@ package struct SystemFiles: FileSystem {
         var status = stat()
         guard fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
             if errno == ENOENT { return nil }
-            throw failure("stat", folder.isEmpty ? name : folder + "/" + name)
+            throw failure("stat", folder + "/" + name)
         }
         return FileEntry(name: name, size: Int(status.st_size), isFile: status.st_mode & S_IFMT == S_IFREG)
     }

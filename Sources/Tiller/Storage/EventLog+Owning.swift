@@ -5,6 +5,7 @@ extension EventLog {
     struct Handlers: Sendable {
         var ownershipChanged: (@Sendable (Bool) -> Void)?
         var othersStored: (@Sendable () -> Void)?
+        var evicted: (@Sendable () -> Void)?
         /// Wakes this owner when a guest wants an upload.
         var signal: CancellationToken?
     }
@@ -12,6 +13,8 @@ extension EventLog {
     func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void) {
         handlers.withLock { $0.ownershipChanged = action }
     }
+
+    func whenEvicted(_ action: @escaping @Sendable () -> Void) { handlers.withLock { $0.evicted = action } }
 
     func whenOthersStore(_ action: @escaping @Sendable () -> Void) {
         handlers.withLock { $0.othersStored = action }
@@ -199,8 +202,8 @@ extension EventLog {
     func look() {
         defer { messages.deliver() }
         lookAtOthers()
-        // They bound nothing themselves.
         guard isOwned else { return }
+        // Others bound nothing themselves.
         measure()
         guard known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
         writer.withLock { writer in if !writer.isClosed { evict(&writer) } }

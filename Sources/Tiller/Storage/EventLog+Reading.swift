@@ -108,9 +108,10 @@ extension EventLog {
 
     /// - Returns: The segment's size; `nil` if its file is gone.
     private func measure(_ segment: LogIndex.Segment, of run: Int) throws -> Int? {
-        let entry = try disk.entry(at: files.segment(segment, of: run))
+        guard let entry = try disk.entry(at: files.segment(segment, of: run)) else { return nil }
+        if !entry.isFile { throw Unread() }
         known.withLock { $0.index.note([(run, segment.index, entry)]) }
-        return entry.map { min($0.size, LogIndex.Segment.largest) }
+        return min(entry.size, LogIndex.Segment.largest)
     }
 
     /// Asks for the sizes that were not asked for at the opening. What can't be looked at now is looked at the next time.
@@ -119,7 +120,9 @@ extension EventLog {
         for (run, segment) in known.withLock({ $0.index.unmeasured }) {
             do {
                 found.append((run, segment.index, try disk.entry(at: files.segment(segment, of: run))))
-            } catch {}
+            } catch {
+                diagnostics.once("measure", .error, "A file of the store can't be looked at; it stays", error)
+            }
         }
         if !found.isEmpty { known.withLock { [found] known in known.index.note(found) } }
     }
@@ -221,15 +224,17 @@ extension EventLog {
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
         guard isOwned, isInPlace, !known.withLock({ $0.mustCompleteErasure }) else { return }
-        measure()  // what is no file stays
+        measure()  // what is no file, or can't be looked at, stays
         do {
-            let removable = known.withLock { $0.index.removableSegments }
+            let removable = known.withLock { $0.index.removableSegments.prefix { $0.segment.size != nil } }
             for run in Set(removable.map(\.run)).sorted() { try secureAcknowledgement(of: run, &reader) }
             for (run, segment) in removable {
                 try disk.remove(files.segment(segment, of: run))
                 known.withLock { $0.index.remove(segment.index, of: run) }
             }
-            while let run = known.withLock({ $0.index.runToFold }) { try fold(run, &reader) }
+            while let run = known.withLock({ $0.index.runToFold }), run.segments.allSatisfy({ $0.size != nil }) {
+                try fold(run, &reader)
+            }
         } catch {
             diagnostics.once("sweep", .error, "Files that hold nothing any more could not be removed", error)
         }

@@ -19,7 +19,7 @@ extension EventLog {
     /// So much of a log can be given up at once. A small bound has small segments.
     var segmentBytes: Int { min(1 << 20, max(limits.storageBytes / 8, 1)) }
 
-    /// In bytes: as much as the events of a chunk have.
+    /// In bytes: more than the events of a chunk have.
     private static let largestBuffer = 1 << 19
 
     /// Checkpoints are written at the end of a segment; this many changes of state are the most that lie between two.
@@ -63,6 +63,7 @@ extension EventLog {
         // Needs a little room itself, where there is state in the segment.
         if known.withLock({ $0.changesSinceCheckpoint > 0 }) { checkpoint(&writer) }
         leaveSegment(&writer)
+        measure()
         let before = known.withLock { $0.index.bytes }
         reader.withLock { sweep(&$0) }
         return known.withLock { $0.index.bytes } < before
@@ -228,24 +229,28 @@ extension EventLog {
 
     /// The first record does not wait until all files have been looked at.
     private func evictAtBeginning(_ writer: inout Writer) {
-        guard let housekeeper, !known.withLock({ $0.index.isMeasured }) else { return evict(&writer) }
+        guard let housekeeper, !known.withLock({ $0.index.unmeasured.isEmpty }) else { return evict(&writer) }
+        writer.mustEvict = true
         housekeeper.async { [weak self] in self?.evictLate() }
     }
 
     private func evictLate() {
-        defer { messages.deliver() }
         measure()
-        writer.withLock { writer in if !writer.isClosed { evict(&writer) } }
+        let before = known.withLock { $0.index.sums.evicted }
+        writer.withLock { writer in if !writer.isClosed, writer.mustEvict { evict(&writer) } }
+        messages.deliver()
+        if known.withLock({ $0.index.sums.evicted != before }) { handlers.withLock { $0.evicted }?() }
     }
 
     /// The oldest segments go until the rest is as small, and as young, as it should be.
     func evict(_ writer: inout Writer) {
+        writer.mustEvict = false
         guard isOwned else { return }
         measure()
         while let (run, segment, isCovered) = segmentToEvict() {
             if !isCovered { checkpoint(&writer) }
             guard
-                known.withLock({ $0.index.oldestClosedSegment?.isCovered }) == true,
+                known.withLock({ $0.index.oldestClosedSegment.map { $0.isCovered && $0.segment.size != nil } }) == true,
                 reader.withLock({ evict(segment, of: run, &$0) })
             else {
                 diagnostics.once("evict", .error, "The store is larger than it should be, and nothing of it can go now")
@@ -311,6 +316,7 @@ extension EventLog {
         }
         writer.withLock { writer in
             guard !writer.isClosed else { return }
+            if writer.mustEvict { evict(&writer) }
             writer.isClosed = true
             if known.withLock({ $0.changesSinceCheckpoint > 0 || $0.pending != nil }) { checkpoint(&writer) }
             removeSpareCheckpoint()

@@ -48,6 +48,8 @@ final class EventLog: EventStore {
         var next: UInt64 = 0
         var run: RunLock?
         var mustSyncFolder = false
+        /// The bound is to be seen to, and nobody has come to it yet.
+        var mustEvict = false
         /// Files were removed by others: what they told is written again.
         var mustWriteAll = false
         /// Whether the appender's file has something that is not on the disk itself.

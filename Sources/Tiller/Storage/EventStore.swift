@@ -71,6 +71,9 @@ package protocol EventStore: StateStore {
     /// Runs an action when this instance has become the owner of what is stored, or is not any more.
     func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void)
 
+    /// Runs an action after events were given up for the bound at a moment of the store's own.
+    func whenEvicted(_ action: @escaping @Sendable () -> Void)
+
     /// Runs an action when another process wants an upload, and when this one has become the owner.
     func whenOthersStore(_ action: @escaping @Sendable () -> Void)
 
@@ -91,6 +94,7 @@ extension EventStore {
     package func mayUpload() -> Bool { true }
     package func look() {}
     package func whenOwnershipChanges(_ action: @escaping @Sendable (_ isOwned: Bool) -> Void) {}
+    package func whenEvicted(_ action: @escaping @Sendable () -> Void) {}
     package func whenOthersStore(_ action: @escaping @Sendable () -> Void) {}
     package func releaseOwnership() {}
     package func reclaim() -> Bool { isOwned }

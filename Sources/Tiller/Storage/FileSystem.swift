@@ -28,7 +28,7 @@ package protocol FileSystem: Sendable {
     /// - Parameter visit: Given a name's bytes.
     func visitNames(in folder: String, _ visit: (_ name: UnsafeBufferPointer<UInt8>) throws -> Void) throws
 
-    /// What is under a path; `nil` if there is nothing.
+    /// What is under a path, by the last part of which it is named; `nil` if there is nothing.
     func entry(at path: String) throws -> FileEntry?
 
     /// What is in a folder.

@@ -4,7 +4,8 @@ struct LogIndex: Sendable {
         let index: Int
         /// The number of its first event.
         let first: UInt64
-        /// In bytes; `nil`: it was not asked for yet. To look at a thousand files takes longer than all else at an opening.
+        /// In bytes; `nil`: it was not asked for yet, because to look at a thousand files takes longer than all else at an
+        /// opening, or can't be had.
         var size: Int? = 0
         /// Of the last segment of another's run: up to here it has been read.
         var scanned = 0
@@ -19,10 +20,7 @@ struct LogIndex: Sendable {
         func end(in run: Int) -> LogPlace { LogPlace(run: run, segment: index, offset: size ?? .max) }
 
         /// Its file was looked at; `nil`: it is gone.
-        mutating func note(_ entry: FileEntry?) {
-            size = min(entry?.size ?? 0, Self.largest)
-            isUnread = !(entry?.isFile ?? true)
-        }
+        mutating func note(_ entry: FileEntry?) { size = min(entry?.size ?? 0, Self.largest) }
 
         /// In bytes; ours have a mebibyte and a record. A file that is larger, be it sparse, must not take all memory.
         static let largest = 1 << 26
@@ -92,9 +90,6 @@ struct LogIndex: Sendable {
     var unmeasured: [(run: Int, segment: Segment)] {
         runs.flatMap { run in run.segments.lazy.filter { $0.size == nil }.map { (run.number, $0) } }
     }
-
-    /// Whether the sizes of all segments are known.
-    var isMeasured: Bool { !runs.contains { $0.segments.contains { $0.size == nil } } }
 
     /// What all runs and the base have come to.
     var sums: Sums { runs.reduce(folded) { $0 + $1.sums } }
@@ -358,7 +353,7 @@ extension LogIndex {
         }
     }
 
-    /// Files of segments were looked at.
+    /// Files of segments were looked at. What is no file now may be one later.
     ///
     /// - Parameter found: In the order of the segments.
     mutating func note(_ found: [(run: Int, segment: Int, entry: FileEntry?)]) {
@@ -369,7 +364,8 @@ extension LogIndex {
                 let segment = runs[index].segments[offset].index
                 rest = rest.drop { ($0.run, $0.segment) < (run, segment) }
                 guard let next = rest.first else { return }
-                if (next.run, next.segment) == (run, segment) { runs[index].segments[offset].note(next.entry) }
+                guard (next.run, next.segment) == (run, segment) else { continue }
+                if next.entry?.isFile ?? true { runs[index].segments[offset].note(next.entry) }
             }
         }
     }
@@ -383,7 +379,8 @@ extension LogIndex {
                 // One that is gone is not there to be read any more.
                 runs[index].segments[offset].isUnread = segment?.isUnread ?? false
                 runs[index].segments[offset].hasState = segment?.hasState ?? false
-                runs[index].segments[offset].size = segment.map(\.size) ?? 0
+                // One that is covered meanwhile is not looked at again.
+                runs[index].segments[offset].size = segment.map { $0.size ?? runs[index].segments[offset].size } ?? 0
             }
             let end = max(runs[index].end, known?.end ?? 0)
             counts.appended += Int(end - runs[index].end)

@@ -1,4 +1,4 @@
-/// What the names in a folder tell of a log.
+/// What the names in a folder tell of a log, and the sizes of files that were looked at.
 struct LogListing {
     /// Without those of a newer version.
     private(set) var runs: [Int: LogIndex.Run] = [:]
@@ -50,7 +50,7 @@ struct LogListing {
             return
         }
         var segment = LogIndex.Segment(index: index, first: first, size: nil)
-        if let entry { segment.note(entry) }
+        if let entry { segment.note(listed: entry) }
         runs[run, default: LogIndex.Run(number: run)].segments.append(segment)
     }
 
@@ -67,7 +67,7 @@ struct LogListing {
             segments.removeLast()
             guard let entry = try disk.entry(at: files.segment(last, of: run.number)) else { continue }
             var segment = last
-            segment.note(entry)
+            segment.note(listed: entry)
             later.append(segment)
         }
         return segments + later.reversed()
@@ -85,10 +85,10 @@ struct LogListing {
             else { continue }
             if index < last {
                 var segment = LogIndex.Segment(index: index, first: first)
-                segment.note(entry)
+                segment.note(listed: entry)
                 runs[run]?.segments.append(segment)
             } else if index == last, let offset = runs[run]?.segments.firstIndex(where: { $0.index == last }) {
-                runs[run]?.segments[offset].note(entry)
+                runs[run]?.segments[offset].note(listed: entry)
             }
         }
         for run in lasts.keys { runs[run]?.segments.sort { $0.index < $1.index } }
@@ -113,6 +113,13 @@ struct LogListing {
     /// Those of processes that were killed before their lock had its name.
     func removeNewLocks() throws {
         for path in newLocks where try !disk.isLocked(path) { try disk.remove(path) }
+    }
+}
+
+extension LogIndex.Segment {
+    fileprivate mutating func note(listed entry: FileEntry) {
+        note(entry)
+        isUnread = !entry.isFile
     }
 }
 

@@ -288,6 +288,8 @@ extension OverflowingStore {
         base.whenOwnershipChanges(action)
     }
 
+    func whenEvicted(_ action: @escaping @Sendable () -> Void) { base.whenEvicted(action) }
+
     func whenOthersStore(_ action: @escaping @Sendable () -> Void) { base.whenOthersStore(action) }
 
     func releaseOwnership() {

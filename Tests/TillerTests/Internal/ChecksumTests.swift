@@ -76,7 +76,8 @@ import Testing
             #expect(CRC32C.checksum(of: bytes[..<count]) == whole)
             for cut in 0...count {
                 let start = CRC32C.checksum(of: bytes[..<cut])
-                #expect(CRC32C.checksum(of: Array(bytes[cut..<count]), after: start) == whole)
+                // From any address.
+                #expect(bytes[cut..<count].withUnsafeBytes { CRC32C.checksum(of: $0, after: start) } == whole)
                 // As on a processor without instructions for it.
                 let byTable = bytes[cut..<count].withUnsafeBytes { CRC32C.checksumByTable(of: $0, after: start) }
                 #expect(byTable == whole)

@@ -21,4 +21,20 @@ import Testing
     @Test(arguments: cases) func firstUsableVariableNamesThePlace(_ environment: [String: String], _ place: String?) {
         #expect(StorageLocation.automatic(in: environment) == place)
     }
+
+    /// A store must be found again where an earlier version has put it, which asked `URL.path`.
+    @Test(arguments: [
+        "file:///tmp/a", "file:///tmp/a/", "file:///tmp/a//", "file:///", "file:///tmp/a%20b", "file:///tmp/a%2Fb",
+        "file:///tmp/a%2fb/", "file:///tmp/%C3%BC", "file:///tmp/%FF", "file:///tmp/a%25b", "file:///tmp/../a",
+    ])
+    func aFoldersPathIsThatOfItsURL(text: String) throws {
+        let url = try #require(URL(string: text))
+        #expect(StorageLocation.path(of: url) == url.path)
+    }
+
+    @Test(arguments: ["/tmp/a", "/tmp/a/", "/tmp/a b/ü?#%", "relative", "relative/", "/", "."])
+    func aPathComesBackFromItsURL(path: String) {
+        let url = URL(fileURLWithPath: path)
+        #expect(StorageLocation.path(of: url) == url.path)
+    }
 }

@@ -71,6 +71,8 @@ import TillerTesting
         let log = try open()
         files.fail { operation, _, _ in operation == .look ? .inputOutput : nil }
         log.measure()
+        log.endOfCall()
+        #expect(folder.logger.messages.contains { $0.level == .error && $0.text.contains("can't be looked at") })
         #expect(throws: FileFailure.self) { try log.nextBatch(.all) }
         files.fail(nil)
         log.measure()
@@ -93,26 +95,58 @@ import TillerTesting
         #expect(try log.deliverAll().last == "e7")
     }
 
-    /// Processes that store less than a segment each, and are killed, stay within the bound all the same.
-    @Test func aKillBeforeThatLeavesItToTheNext() throws {
-        try fill()
-        _ = try open(storageBytes: 4_000).store([.event("e7")])
-        let killed = try folder.afterKill()
-        let next = try killed.open(storageBytes: 4_000)
-        try next.store([.event("e8")])
-        let rest = try killed.names(".log").reduce(0) { try $0 + killed.contents($1).count }
-        #expect(rest <= 4_000)
-        #expect(next.counts.waiting + Int(next.sums.evicted) == 8)
-    }
-
-    @Test func afterTheEndNothingIsGivenUp() throws {
+    /// Processes that store less than a segment each, and end before anybody has come to it, stay within the bound.
+    @Test func anOrderlyEndSeesToTheBound() throws {
         try fill()
         let log = try open(storageBytes: 4_000)
         try log.store([.event("e7")])
         log.endWriting()
-        let before = try folder.names(".log")
+        #expect(try sizes() <= 4_000)
+        #expect(log.counts.waiting + Int(log.sums.evicted) == 7)
+        // Nobody has to do anything any more.
+        let before = try folder.names()
         queue.run()
-        #expect(try folder.names(".log") == before)
+        #expect(try folder.names() == before)
+    }
+
+    /// Who follows the account is told.
+    @Test func whatIsGivenUpLateIsSaid() throws {
+        try fill()
+        let log = try open(storageBytes: 4_000)
+        let told = Locked<[UInt64]>([])
+        log.whenEvicted { [weak log] in
+            guard let log else { return }
+            let evicted = log.sums.evicted
+            told.withLock { $0.append(evicted) }
+        }
+        try log.store([.event("e7")])
+        #expect(told.withLock { $0 }.isEmpty)
+        queue.run()
+        #expect(told.withLock { $0 } == [log.sums.evicted])
+        #expect(log.sums.evicted > 0)
+    }
+
+    /// A full disk finds the room that the end of the segment made, whatever else has not been looked at.
+    @Test func roomIsFoundBesideWhatWasNotLookedAt() throws {
+        try fill()
+        let log = try open()
+        try log.store([.state("B", ["b": 1])])
+        let full = Locked(true)
+        files.fail { operation, name, _ in
+            switch operation {
+            case .append where name.hasSuffix(".log"): full.withLock { $0 } ? .noSpace : nil
+            case .remove where name.hasSuffix(".log"):
+                full.withLock { full in
+                    full = false
+                    return nil
+                }
+            default: nil
+            }
+        }
+        try log.store([.event("e7")])
+        #expect(!full.withLock { $0 })
+        files.fail(nil)
+        #expect(try log.deliverAll() == .events(1...7))
     }
 
     // MARK: What goes meanwhile

@@ -1,10 +1,9 @@
 import Foundation
 
-/// What this platform tells of the program itself.
-enum MainBundle {
+extension ApplicationInfo {
     /// What the main bundle says. On Linux programs have none, and to find that out takes longer than all else that an
     /// instance does at its beginning.
-    static var application: ApplicationInfo {
+    static var ofMainBundle: ApplicationInfo {
         #if canImport(Darwin)
         let bundle = Bundle.main
         func text(_ key: String) -> String? { bundle.object(forInfoDictionaryKey: key) as? String }
