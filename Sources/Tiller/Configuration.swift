@@ -55,7 +55,8 @@ public struct Configuration: Sendable {
     /// Brings requests to the data plane.
     public var transport: any Transport
 
-    /// The app's name, version, build and namespace; by default those of the main bundle, where there is one.
+    /// The app's name, version, build and namespace; by default those of the main bundle on Apple platforms, and none on
+    /// Linux, where programs have no bundle.
     public var application: ApplicationInfo
 
     /// Knows what surrounds the events: device, operating system, screen, language and the like; by default the platform.

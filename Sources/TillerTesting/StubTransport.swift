@@ -37,7 +37,7 @@ public final class StubTransport: Transport {
         var requests: [TransportRequest] = []
         var held: [CheckedContinuation<Void, Never>] = []
         var isReleased = false
-        var waiters: [(count: Int, CheckedContinuation<Void, Never>)] = []
+        var waiters: [(count: Int, OneAnswer<Void>)] = []
     }
 
     private let state: Locked<State>
@@ -69,15 +69,15 @@ public final class StubTransport: Transport {
         for continuation in held { continuation.resume() }
     }
 
-    /// Waits until so many requests have been posted.
+    /// Waits until so many requests have been posted, or the task is cancelled: at a time limit, a test is.
     public func requests(count: Int) async {
-        await withCheckedContinuation { continuation in
+        await OneAnswer<Void>().wait(orWhenCancelled: ()) { waiter in
             let isThere = state.withLock { state in
                 if state.requests.count >= count { return true }
-                state.waiters.append((count, continuation))
+                state.waiters.append((count, waiter))
                 return false
             }
-            if isThere { continuation.resume() }
+            if isThere { waiter.give(()) }
         }
     }
 
@@ -90,7 +90,7 @@ public final class StubTransport: Transport {
             state.waiters.removeAll { $0.count <= count }
             return (state.answers.isEmpty ? state.standing : state.answers.removeFirst(), reached)
         }
-        for waiter in reached { waiter.resume() }
+        for waiter in reached { waiter.give(()) }
         switch answer {
         case .status(let status):
             return TransportResponse(status: status, body: Array((status == 200 ? "ok" : "").utf8))

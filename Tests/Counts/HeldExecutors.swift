@@ -25,7 +25,14 @@ final class HeldExecutors: Executors {
     /// Holds the queues made so far while something is done.
     func whileHeld(_ work: () -> Void) {
         let held = queues.withLock { $0 }
-        for queue in held { queue.async { [gate] in gate.wait() } }
+        let isHeld = DispatchSemaphore(value: 0)
+        for queue in held {
+            queue.async { [gate] in
+                isHeld.signal()
+                gate.wait()
+            }
+        }
+        for _ in held { isHeld.wait() }  // what they were doing is done
         work()
         for _ in held { gate.signal() }
     }

@@ -5,7 +5,7 @@ import Tiller
 /// An instance as an app has it: default plugins, a folder on the disk, the system's clocks (but see `StandingClock`).
 struct Workload {
     /// What is recorded in one go: less than what may wait in memory, enough that the pipeline is under load.
-    private static let burst = 1_000
+    private static let burst = 4_000
 
     private let options: CountsOptions
     private let orders = Order.prepared

@@ -1,5 +1,5 @@
 /// An answer that one task waits for, given by whoever comes first.
-final class OneAnswer<Value: Sendable>: Sendable {
+package final class OneAnswer<Value: Sendable>: Sendable {
     private enum State: Sendable {
         case open
         case awaited(CheckedContinuation<Value, Never>)
@@ -9,8 +9,10 @@ final class OneAnswer<Value: Sendable>: Sendable {
 
     private let state = Locked(State.open)
 
+    package init() {}
+
     /// Gives the answer, unless there is one.
-    func give(_ value: Value) {
+    package func give(_ value: Value) {
         let waiting = state.withLock { state -> CheckedContinuation<Value, Never>? in
             switch state {
             case .open: state = .given(value)
@@ -29,7 +31,7 @@ final class OneAnswer<Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - cancelled: The answer if the task is cancelled before there is another.
     ///   - ask: Sees to it that an answer is given.
-    func wait(
+    package func wait(
         orWhenCancelled cancelled: @autoclosure @escaping @Sendable () -> Value, _ ask: (OneAnswer) -> Void
     ) async -> Value {
         await withTaskCancellationHandler {

@@ -209,7 +209,7 @@ extension EventLog {
         let (isFinished, needsCheckpoint) = known.withLock { known in
             guard known.isOwner else { return (false, false) }
             let waits = !known.index.finishedSegments(covered: false).isEmpty
-            let isFinished = !known.index.finishedSegments(covered: true).isEmpty || known.index.runToFold != nil
+            let isFinished = known.index.hasFinished
             // One that is being written removes what it covers.
             return (waits || isFinished, waits && known.pending == nil)
         }
@@ -223,7 +223,7 @@ extension EventLog {
     /// Removes closed segments that hold nothing any more, and runs that are over. First acknowledge, then remove, and on
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
-        guard isOwned, isInPlace, !known.withLock({ $0.mustCompleteErasure }) else { return }
+        guard isOwned, known.withLock({ $0.index.hasFinished && !$0.mustCompleteErasure }), isInPlace else { return }
         measure()  // what is no file, or can't be looked at, stays
         do {
             let removable = known.withLock { $0.index.removableSegments.prefix { $0.segment.size != nil } }

@@ -297,6 +297,9 @@ extension LogIndex {
         finishedSegments.filter { isCovered($0.segment, of: $0.run) == covered }
     }
 
+    /// Whether there may be something to remove.
+    var hasFinished: Bool { !finishedSegments(covered: true).isEmpty || runToFold != nil }
+
     /// A look at the first ones: of a thousand segments most wait.
     private var finishedSegments: [(run: Int, segment: Segment)] {
         runs.flatMap { run in

@@ -43,7 +43,11 @@ import TillerTesting
                 == "3 stored = 0 delivered + 3 waiting + 0 refused + 0 evicted + 0 damaged")
         #expect(line("foreign", result) == "not the SDK's, left alone: notes.txt")
         #expect(line("newer", result) == "of a newer version, left as they are: 00000007-000001-000000000000.log2")
-        #expect(try await tiller("base/\(Self.name)").output == result.output.replacing("base/", with: "base/"))
+        // The age of the oldest is by the clock, which goes on.
+        func withoutWaiting(_ result: CommandResult) -> [Substring] {
+            result.output.split(separator: "\n").filter { !$0.hasPrefix("  waiting ") }
+        }
+        #expect(try await withoutWaiting(tiller("base/\(Self.name)")) == withoutWaiting(result))
     }
 
     @Test func ownerIsTold() async throws {

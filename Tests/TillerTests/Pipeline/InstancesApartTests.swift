@@ -106,12 +106,12 @@ import TillerTesting
             return Analytics(configuration: configuration)
         }
         var analytics = start()
-        for minutes in [4, 16, 1] {
+        for (index, minutes) in [4, 16, 1].enumerated() {
             analytics.track(name: "A")
             await analytics.stored()
             time.advance(by: .seconds(minutes * 60))
+            await transport.requests(count: index + 1)
         }
-        await transport.requests(count: 3)
         await analytics.shutdownAndWait()
         analytics = start()  // 10:21, one minute after the last event
         analytics.track(name: "B")

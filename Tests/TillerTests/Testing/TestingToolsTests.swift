@@ -65,6 +65,15 @@ import TillerTesting
         #expect(transport.requests.count == 1)
     }
 
+    @Test func aCancelledTaskWaitsForNoRequest() async {
+        let transport = StubTransport()
+        let waiting = Task { await transport.requests(count: 1) }
+        waiting.cancel()
+        await waiting.value
+        #expect(transport.requests.isEmpty)
+        #expect(await post(transport) == 200)
+    }
+
     // MARK: RecordingDestination
 
     @Test func destinationRemembersEverythingInOrder() async throws {
