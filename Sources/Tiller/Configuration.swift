@@ -97,7 +97,7 @@ public struct Configuration: Sendable {
     ///   - time: The system's by default.
     ///   - identifiers: Seeded by the system by default.
     ///   - transport: A URL session by default.
-    ///   - application: The main bundle's by default.
+    ///   - application: The main bundle's by default on Apple platforms, empty elsewhere.
     ///   - contextSource: The platform by default.
     ///   - batching: `nil` by default.
     ///   - channel: `nil` by default.

@@ -97,21 +97,18 @@ public final class RudderStackDestination: DataPlaneDestination, LifecycleObserv
 
     func attach(to environment: DataPlaneEnvironment) -> (any Uploads)? {
         let new = Uploader(configuration: configuration, environment: environment)
-        let isFree = state.withLock { state in
-            guard state.uploader?.isClosing ?? true else { return false }
+        let notice = state.withLock { state -> (isInForeground: Bool, isLeaving: Bool)? in
+            guard state.uploader?.isClosing ?? true else { return nil }
             state.uploader = new
-            return true
+            defer { state.notice.isLeaving = false }
+            return state.notice
         }
-        guard isFree else { return nil }
+        guard let notice else { return nil }
         new.done.whenReached { [weak self] in
             // It holds what belongs to the instance.
             self?.state.withLock { if $0.uploader === new { $0.uploader = nil } }
         }
-        let (isInForeground, isLeaving) = state.withLock { state in
-            defer { state.notice.isLeaving = false }
-            return state.notice
-        }
-        new.begin(inForeground: isInForeground, isLeaving: isLeaving)
+        new.begin(inForeground: notice.isInForeground, isLeaving: notice.isLeaving)
         return new
     }
 }

@@ -136,7 +136,8 @@ final class Uploader: Uploads {
             let counts = store.counts
             state.hasBacklog = counts.waiting > 0
             state.flushed = counts.settled
-            state.isInForeground = inForeground
+            // It may have come meanwhile.
+            if inForeground { state.isInForeground = true }
             state.isLeaving = isLeaving && !policies.isEmpty
         }
         if endpoint == nil {

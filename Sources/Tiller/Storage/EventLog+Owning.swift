@@ -206,7 +206,7 @@ extension EventLog {
         // Others bound nothing themselves.
         measure()
         guard known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
-        writer.withLock { writer in if !writer.isClosed { evict(&writer) } }
+        tellingEvictions { writer.withLock { writer in if !writer.isClosed { evict(&writer) } } }
     }
 
     private func lookAtOthers() {

@@ -111,7 +111,7 @@ extension EventLog {
         guard let entry = try disk.entry(at: files.segment(segment, of: run)) else { return nil }
         if !entry.isFile { throw Unread() }
         known.withLock { $0.index.note([(run, segment.index, entry)]) }
-        return min(entry.size, LogIndex.Segment.largest)
+        return LogIndex.Segment.size(of: entry)
     }
 
     /// Asks for the sizes that were not asked for at the opening. What can't be looked at now is looked at the next time.
@@ -224,17 +224,15 @@ extension EventLog {
     /// the disk itself too.
     func sweep(_ reader: inout Reader) {
         guard isOwned, known.withLock({ $0.index.hasFinished && !$0.mustCompleteErasure }), isInPlace else { return }
-        measure()  // what is no file, or can't be looked at, stays
+        measure()
         do {
-            let removable = known.withLock { $0.index.removableSegments.prefix { $0.segment.size != nil } }
+            let removable = known.withLock { $0.index.removableSegments }
             for run in Set(removable.map(\.run)).sorted() { try secureAcknowledgement(of: run, &reader) }
             for (run, segment) in removable {
                 try disk.remove(files.segment(segment, of: run))
                 known.withLock { $0.index.remove(segment.index, of: run) }
             }
-            while let run = known.withLock({ $0.index.runToFold }), run.segments.allSatisfy({ $0.size != nil }) {
-                try fold(run, &reader)
-            }
+            while let run = known.withLock({ $0.index.runToFold }) { try fold(run, &reader) }
         } catch {
             diagnostics.once("sweep", .error, "Files that hold nothing any more could not be removed", error)
         }

@@ -236,9 +236,14 @@ extension EventLog {
 
     private func evictLate() {
         measure()
-        let before = known.withLock { $0.index.sums.evicted }
-        writer.withLock { writer in if !writer.isClosed, writer.mustEvict { evict(&writer) } }
+        tellingEvictions { writer.withLock { writer in if !writer.isClosed, writer.mustEvict { evict(&writer) } } }
         messages.deliver()
+    }
+
+    /// Where nothing else tells that the account has changed.
+    func tellingEvictions(_ body: () -> Void) {
+        let before = known.withLock { $0.index.sums.evicted }
+        body()
         if known.withLock({ $0.index.sums.evicted != before }) { handlers.withLock { $0.evicted }?() }
     }
 

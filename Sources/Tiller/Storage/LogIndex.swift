@@ -20,10 +20,12 @@ struct LogIndex: Sendable {
         func end(in run: Int) -> LogPlace { LogPlace(run: run, segment: index, offset: size ?? .max) }
 
         /// Its file was looked at; `nil`: it is gone.
-        mutating func note(_ entry: FileEntry?) { size = min(entry?.size ?? 0, Self.largest) }
+        mutating func note(_ entry: FileEntry?) { size = entry.map(Self.size) ?? 0 }
+
+        static func size(of entry: FileEntry) -> Int { min(entry.size, largest) }
 
         /// In bytes; ours have a mebibyte and a record. A file that is larger, be it sparse, must not take all memory.
-        static let largest = 1 << 26
+        private static let largest = 1 << 26
     }
 
     /// What became of events that are gone.
@@ -311,12 +313,13 @@ extension LogIndex {
     }
 
     /// Those that are to be removed one by one: a run that is over goes as a whole, by folding. None before those that lie
-    /// before it: they would be read to another end.
+    /// before it: they would be read to another end. What could not be looked at, or is no file, stays.
     var removableSegments: [(run: Int, segment: Segment)] {
         let finished = finishedSegments(covered: true)
         return runs.filter { isOpen($0) || !$0.isOver }.flatMap { run in
             run.segments.prefix { segment in
-                finished.contains { $0.run == run.number && $0.segment.index == segment.index }
+                segment.size != nil
+                    && finished.contains { $0.run == run.number && $0.segment.index == segment.index }
             }.map { (run.number, $0) }
         }
     }
@@ -348,11 +351,11 @@ extension LogIndex {
         }
     }
 
-    /// The oldest run that is over and in which nothing waits, if no segment of it waits for a checkpoint.
+    /// The oldest run that is over and in which nothing waits, if no segment of it waits for a checkpoint or a look.
     var runToFold: Run? {
         runs.first { run in
             !isOpen(run) && run.isOver
-                && run.segments.allSatisfy { isCovered($0, of: run.number) }
+                && run.segments.allSatisfy { $0.size != nil && isCovered($0, of: run.number) }
         }
     }
 

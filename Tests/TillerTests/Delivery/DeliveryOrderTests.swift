@@ -21,6 +21,23 @@ import TillerTesting
         #expect(bench.transport.mostAtOnce == 1)
     }
 
+    /// The destination has taken the notice that was there, and the next one is told before the uploader has begun.
+    @Test func aForegroundThatComesWhileTheUploaderBeginsIsNotLost() async {
+        let transport = StubTransport()
+        let configuration = Configuration.test(transport: transport, flushPolicies: [StartupFlushPolicy()])
+        let (uploader, _) = Uploader.overMemory(
+            configuration,
+            beforeItBegins: { uploader, store in
+                store.append(1)
+                uploader.comeToForeground()
+            })
+        await transport.requests(count: 1)
+        await withCheckedContinuation { done in
+            uploader.whenFlushed(settledBefore: 0) { _ in done.resume() }
+        }
+        #expect(transport.requests.count == 1)
+    }
+
     @Test func b24_twelveBatchesOfAnOfflineTimeAreUploadedInOrder() async {
         let bench = DeliveryBench(answer: .failure(StubTransport.NoAnswer())) { $0.limits.batchBytes = 1 }
         let names = (0..<12).map { "\($0)" }
@@ -246,7 +263,8 @@ extension Uploader {
     /// A store in memory that counts nothing.
     static func overMemory(
         _ configuration: Configuration, network: @escaping NetworkObservation = { _ in nil },
-        didChange: @escaping @Sendable () -> Void = {}
+        didChange: @escaping @Sendable () -> Void = {},
+        beforeItBegins: (Uploader, MemoryEventStore) -> Void = { _, _ in }
     ) -> (Uploader, MemoryEventStore) {
         let diagnostics = Diagnostics(logger: RecordingLogger(), level: .none)
         let store = MemoryEventStore(state: MemoryStateStore(), diagnostics: diagnostics)
@@ -255,6 +273,7 @@ extension Uploader {
             isFree: .reached, onExecutor: { $0() }, didChangeDelivery: didChange)
         let uploader = Uploader(
             configuration: configuration, environment: environment, observeNetwork: network)
+        beforeItBegins(uploader, store)
         uploader.begin(inForeground: false)
         return (uploader, store)
     }

@@ -205,4 +205,24 @@ import TillerTesting
         #expect(try folder.names().contains(name))
         #expect(!files.trace.contains { $0.operation == .remove && $0.name == name })
     }
+
+    /// What stays in one run holds up no other.
+    @Test func theRunsBehindWhatIsNoFileAreRemoved() throws {
+        try fill()
+        let name = try folder.names(".log")[2]
+        try folder.live([full(7)], storageBytes: 8_000)
+        files.fail { operation, _, _ in operation == .remove ? .inputOutput : nil }
+        let first = try open()
+        try first.acknowledge(
+            try #require(try first.nextBatch(BatchBounds(bytes: .max, count: 5, isPerIdentity: false))))
+        first.close()
+        files.fail(nil)
+        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
+        try folder.block(name + "/inside")
+        #expect(try folder.names().contains { $0.hasPrefix("00000002-") })
+        let next = try open()
+        #expect(try next.deliverAll() == ["e6", "e7"])
+        #expect(try folder.names().contains(name))
+        #expect(try !folder.names().contains { $0.hasPrefix("00000002") })
+    }
 }

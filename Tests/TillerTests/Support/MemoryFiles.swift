@@ -145,15 +145,6 @@ final class MemoryFiles: FileSystem {
         if !isThere { throw Self.failure("open", path, ENOENT) }
     }
 
-    func entry(at path: String) throws -> FileEntry? {
-        state.withLock { state in
-            guard let file = state.names[path] else { return nil }
-            let folder = State.parent(of: path)
-            return FileEntry(
-                name: String(path.dropFirst(folder.count + 1)), size: state.files[file]?.count ?? 0, isFile: true)
-        }
-    }
-
     func list(_ folder: String) throws -> [FileEntry] {
         try state.withLock { state in
             guard state.folders.contains(folder) else { throw Self.failure("open", folder, ENOENT) }
