@@ -9,9 +9,9 @@ extension Analytics {
         /// What went wrong at the last attempt that failed, for people, without write key or query; `nil` if none did since
         /// the last that succeeded.
         public let lastError: String?
-        /// Bytes on the disk or in memory that hold events which wait. Files are counted whole; those of
-        /// earlier processes, until the first upload or the first event that this one stores, as about what a full one has (a
-        /// mebibyte, or an eighth of `Limits.storageBytes` where that is less).
+        /// Bytes on the disk or in memory that hold events which wait. Files are counted whole; those of earlier processes,
+        /// until the first upload or the first event that this one stores, as about what a full one has (a mebibyte, or an
+        /// eighth of `Limits.storageBytes` where that is less).
         public let waitingBytes: Int
         /// When the oldest event that waits was recorded, in milliseconds since 1970 by the wall clock of that time; `nil` if
         /// none waits, or it has not been read yet in this process.
