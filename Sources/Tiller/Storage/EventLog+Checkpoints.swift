@@ -60,10 +60,12 @@ extension EventLog {
     /// - Returns: Whether there was one.
     private func writePendingCheckpoint() -> Bool {
         checkpoints.withLock { present in
-            guard known.withLock({ $0.pending != nil }) else { return false }
-            // What lies in the place of a removed folder is not ours.
-            if !isInPlace { known.withLock { $0.pending = nil } }
             guard let new = known.withLock({ $0.pending }) else { return false }
+            // What lies in the place of a removed folder is not ours.
+            guard isInPlace else {
+                known.withLock { $0.pending = nil }
+                return false
+            }
             let place = new.checkpoint.place
             do {
                 for segment in known.withLock({ $0.index.ownSegments(upTo: place) }) {

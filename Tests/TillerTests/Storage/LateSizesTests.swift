@@ -24,6 +24,22 @@ import TillerTesting
             diagnostics: Diagnostics(logger: folder.logger, level: .debug))
     }
 
+    /// By a process that can remove nothing.
+    private func deliverFive() throws {
+        files.fail { operation, _, _ in operation == .remove ? .inputOutput : nil }
+        let log = try open()
+        try log.acknowledge(
+            try #require(try log.nextBatch(BatchBounds(bytes: .max, count: 5, isPerIdentity: false))))
+        log.close()
+        files.fail(nil)
+    }
+
+    /// A segment's name is that of something else now.
+    private func replaceByFolder(_ name: String) throws {
+        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
+        try folder.block(name + "/inside")
+    }
+
     private var looked: [String] { files.trace.filter { $0.operation == .look }.map(\.name) }
 
     private func sizes() throws -> Int {
@@ -178,8 +194,7 @@ import TillerTesting
     @Test func whatIsNoFileStays() throws {
         try fill()
         let name = try folder.names(".log")[2]
-        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
-        try folder.block(name + "/inside")
+        try replaceByFolder(name)
         let log = try open(storageBytes: 2_000)
         try log.store([.event("e7")])
         queue.run()
@@ -190,15 +205,9 @@ import TillerTesting
     /// Also where an earlier process delivered it and could not remove it: nobody tries to.
     @Test func whatIsNoFileIsNotRemoved() throws {
         try fill()
-        files.fail { operation, _, _ in operation == .remove ? .inputOutput : nil }
-        let first = try open()
-        try first.acknowledge(
-            try #require(try first.nextBatch(BatchBounds(bytes: .max, count: 5, isPerIdentity: false))))
-        first.close()
-        files.fail(nil)
+        try deliverFive()
         let name = try folder.names(".log")[2]
-        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
-        try folder.block(name + "/inside")
+        try replaceByFolder(name)
         files.forgetTrace()
         let next = try open()
         #expect(try next.deliverAll() == ["e6"])
@@ -211,14 +220,8 @@ import TillerTesting
         try fill()
         let name = try folder.names(".log")[2]
         try folder.live([full(7)], storageBytes: 8_000)
-        files.fail { operation, _, _ in operation == .remove ? .inputOutput : nil }
-        let first = try open()
-        try first.acknowledge(
-            try #require(try first.nextBatch(BatchBounds(bytes: .max, count: 5, isPerIdentity: false))))
-        first.close()
-        files.fail(nil)
-        try FileManager.default.removeItem(atPath: folder.path + "/" + name)
-        try folder.block(name + "/inside")
+        try deliverFive()
+        try replaceByFolder(name)
         #expect(try folder.names().contains { $0.hasPrefix("00000002-") })
         let next = try open()
         #expect(try next.deliverAll() == ["e6", "e7"])

@@ -12,8 +12,7 @@ import Musl
 final class FaultyFiles: FileSystem {
     enum Operation: String, Sendable, CaseIterable {
         case read, store, overwrite, lengthen, create, append, truncate, sync, look, list, remove, move, addName,
-            makeFolder,
-            lock
+            makeFolder, lock
 
         /// Those that need room on the disk. Bytes of a file that is there are overwritten without; an overwriting that
         /// makes the file, or makes it longer, is a `lengthen`.
