@@ -61,10 +61,12 @@ extension Core {
         for command in commands { dispatch(command, in: &section) }
         if !hasRoom, !mustTakeEffect { return refuse(section) }
         event.fields.begin(at: section.moment, section.identifiers.next())
-        for index in capturing {
-            for command in slots[index].commands(before: event) { dispatch(command, in: &section) }
+        // By place: to go over an array itself is to hold it, at every call.
+        for place in capturing.indices {
+            let commands = slots[capturing[place]].commands(before: event)
+            if !commands.isEmpty { for command in commands { dispatch(command, in: &section) } }
         }
-        for index in capturing { slots[index].capture(&event, in: &section) }
+        for place in capturing.indices { slots[capturing[place]].capture(&event, in: &section) }
         event.fields.settle()
         guard hasRoom else { return refuse(section) }
         memory.take(event.cost)

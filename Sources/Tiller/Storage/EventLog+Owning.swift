@@ -204,9 +204,8 @@ extension EventLog {
         lookAtOthers()
         guard isOwned else { return }
         // Others bound nothing themselves.
-        measure()
-        guard known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
-        tellingEvictions { writer.withLock { writer in if !writer.isClosed { evict(&writer) } } }
+        guard known.withLock({ !$0.index.isWithin(limits.storageBytes) }) else { return }
+        tellingEvictions { writer.withLock { writer in if !writer.isClosed { evictSoon(&writer) } } }
     }
 
     private func lookAtOthers() {

@@ -180,7 +180,7 @@ extension EventLog {
         try renewFolder(&writer)
         try completeErasure()
         // Processes that store less than a segment each come this way only.
-        evictAtBeginning(&writer)
+        evictSoon(&writer)
         let run = try writer.run ?? beginRun(&writer)
         var segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
         let appender: any FileAppender
@@ -227,8 +227,8 @@ extension EventLog {
         if housekeeper == nil { reader.withLock { sweep(&$0) } }
     }
 
-    /// The first record does not wait until all files have been looked at.
-    private func evictAtBeginning(_ writer: inout Writer) {
+    /// Neither the first record nor the first request waits until all files have been looked at.
+    func evictSoon(_ writer: inout Writer) {
         guard let housekeeper, !known.withLock({ $0.index.unmeasured.isEmpty }) else { return evict(&writer) }
         writer.mustEvict = true
         housekeeper.async { [weak self] in self?.evictLate() }

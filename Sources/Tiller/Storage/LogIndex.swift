@@ -88,6 +88,11 @@ struct LogIndex: Sendable {
     /// All segments together.
     var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? 0) } } }
 
+    /// Whether all segments are known to be so small together.
+    func isWithin(_ limit: Int) -> Bool {
+        runs.allSatisfy { $0.segments.allSatisfy { $0.size != nil } } && bytes <= limit
+    }
+
     /// Segments whose sizes were not asked for.
     var unmeasured: [(run: Int, segment: Segment)] {
         runs.flatMap { run in run.segments.lazy.filter { $0.size == nil }.map { (run.number, $0) } }

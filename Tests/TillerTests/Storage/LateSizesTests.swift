@@ -111,6 +111,22 @@ import TillerTesting
         #expect(try log.deliverAll().last == "e7")
     }
 
+    /// Nor does the first request, before which an owner looks for what others have stored.
+    @Test func aLookDoesNotWaitForTheBound() throws {
+        try fill()
+        let log = try open(storageBytes: 4_000)
+        log.look()
+        #expect(looked.count == 1)
+        #expect(try folder.names(".log").count == 6)
+        #expect(queue.count == 1)
+        queue.run()
+        #expect(try sizes() <= 4_000)
+        #expect(log.counts.waiting + Int(log.sums.evicted) == 6)
+        // All is known and within the bound: there is nothing to do.
+        log.look()
+        #expect(queue.count == 0)
+    }
+
     /// Processes that store less than a segment each, and end before anybody has come to it, stay within the bound.
     @Test func anOrderlyEndSeesToTheBound() throws {
         try fill()

@@ -3,7 +3,8 @@ import Tiller
 
 /// How long `track` takes, and so for how long it keeps the thread that calls it.
 ///
-/// The properties are made in the call, as an app does. Reading the clock is in the times, and in their floors.
+/// The properties are made in the call, as an app does. What it takes to read the clock before and after a call is taken off
+/// the times and their floors, and printed: the median of as many readings around nothing, in the same run.
 extension Workload {
     static let caller = Workload(
         name: "caller",
@@ -11,13 +12,16 @@ extension Workload {
             try await Figure.medians(ofRuns: scale.runs(5)) {
                 var figures: [Figure] = []
                 for threads in [1, 4] {
-                    let floor = await CallerRun.floor(threads: threads, calls: scale.count(100_000))
+                    let calls = scale.count(100_000)
+                    let readings = await CallerRun.readings(threads: threads, calls: calls)
+                    let floor = await CallerRun.floor(threads: threads, calls: calls)
+                    let label = "\(threads) thread\(threads == 1 ? "" : "s")"
                     for isTyped in [true, false] {
-                        let run = try await CallerRun(threads: threads, calls: scale.count(100_000), isTyped: isTyped)
-                        let label =
-                            "\(threads) thread\(threads == 1 ? "" : "s"), \(isTyped ? "typed" : "[String: Any]")"
-                        figures += run.figures(label, floor: floor)
+                        let run = try await CallerRun(threads: threads, calls: calls, isTyped: isTyped)
+                        figures += run.figures(
+                            "\(label), \(isTyped ? "typed" : "[String: Any]")", floor: floor, readings: readings)
                     }
+                    figures.append(Figure("caller", "\(label), reading the clock, taken off", readings.median, "us"))
                 }
                 return figures + [try await storedForm()]
             }
@@ -66,6 +70,13 @@ private struct CallerRun {
 
     private init() {}
 
+    /// The clock around nothing.
+    static func readings(threads: Int, calls count: Int) async -> CallerRun {
+        var run = CallerRun()
+        for first in stride(from: 0, to: count, by: burst) { await run.add(threads, first) { _ in } }
+        return run
+    }
+
     static func floor(threads: Int, calls count: Int) async -> CallerRun {
         var run = CallerRun()
         let lock = NSLock()
@@ -94,11 +105,16 @@ private struct CallerRun {
 
     private var perSecond: Double { Double(calls.count) / time.seconds }
 
-    func figures(_ label: String, floor: CallerRun) -> [Figure] {
+    /// In microseconds.
+    var median: Double { calls.percentiles([50])[0] }
+
+    func figures(_ label: String, floor: CallerRun, readings: CallerRun) -> [Figure] {
         let percents = [50, 99, 100]
         let values = zip(calls.percentiles(percents), floor.calls.percentiles(percents))
         return zip(["p50", "p99", "max"], values).map { name, values in
-            Figure("caller", "\(label), \(name)", values.0, "us", floor: values.1)
+            Figure(
+                "caller", "\(label), \(name)", values.0 - readings.median, "us",
+                floor: max(0, values.1 - readings.median))
         } + [Figure("caller", "\(label), calls", perSecond, "calls/s", floor: floor.perSecond)]
     }
 }
