@@ -149,6 +149,8 @@ extension GzipTests {
                 let text = #"{"type":"track","event":"Ad Viewed"},"#
                 return Array(String(repeating: text, count: count / text.utf8.count + 1).utf8.prefix(count))
             case .random:
+                // Made without room, an array writes its count where all empty ones have theirs: the sanitizer reports it.
+                if count == 0 { return [] }
                 // xorshift64: the same in each run, and nothing that zlib could compress.
                 var state: UInt64 = 0x9E37_79B9_7F4A_7C15
                 return [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
