@@ -267,7 +267,7 @@ extension Analytics {
         guard let values else { return nil }
         var conversion = JSONConversion()
         let object = conversion.object(values)
-        if !conversion.problems.isEmpty { report(conversion.problems) }
+        if conversion.hasProblems { report(conversion.problems) }
         return object
     }
 

@@ -15,6 +15,9 @@ struct JSONConversion {
     /// come in any order.
     var problems: [Problem] { noted.sorted { $0.reason < $1.reason } }
 
+    /// To sort nothing takes longer than to ask for this.
+    var hasProblems: Bool { !noted.isEmpty }
+
     private var noted: [Problem] = []
 
     /// How many objects and lists the present value lies in.

@@ -202,8 +202,10 @@ extension EventLog {
 
     /// The number is chosen late: an owner's run must come after those of all owners before it.
     private func beginRun(_ writer: inout Writer) throws -> RunLock {
-        let (isOwner, covered) = known.withLock { ($0.isOwner, $0.index.covered) }
-        let run = try RunLock(files, on: disk, isOwner: isOwner, after: covered)
+        let (isOwner, covered, highest) = known.withLock {
+            ($0.isOwner, $0.index.covered, $0.isOwner ? $0.ownRuns.reduce($0.highestRun, max) : nil)
+        }
+        let run = try RunLock(files, on: disk, isOwner: isOwner, after: covered, highest: highest)
         writer.run = run
         known.withLock { known in
             known.index.ownRun = run.number
