@@ -10,8 +10,8 @@ extension Analytics {
         /// the last that succeeded.
         public let lastError: String?
         /// Bytes on the disk or in memory that hold events which wait. Files are counted whole; those of earlier processes,
-        /// until soon after the first upload or the first event that this one stores, as about what a full one has (a
-        /// mebibyte, or an eighth of `Limits.storageBytes` where that is less).
+        /// until one of them is removed, near the bound until the first upload, or soon after the first event that this one
+        /// stores, as about what a full one has (a mebibyte, or an eighth of `Limits.storageBytes` where that is less).
         public let waitingBytes: Int
         /// When the oldest event that waits was recorded, in milliseconds since 1970 by the wall clock of that time; `nil` if
         /// none waits, or it has not been read yet in this process.

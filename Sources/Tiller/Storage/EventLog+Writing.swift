@@ -180,7 +180,7 @@ extension EventLog {
         try renewFolder(&writer)
         try completeErasure()
         // Processes that store less than a segment each come this way only.
-        evictSoon(&writer)
+        evictAtBeginning(&writer)
         let run = try writer.run ?? beginRun(&writer)
         var segment = LogIndex.Segment(index: writer.segment + 1, first: writer.next)
         let appender: any FileAppender
@@ -202,10 +202,8 @@ extension EventLog {
 
     /// The number is chosen late: an owner's run must come after those of all owners before it.
     private func beginRun(_ writer: inout Writer) throws -> RunLock {
-        let (isOwner, covered, highest) = known.withLock {
-            ($0.isOwner, $0.index.covered, $0.isOwner ? $0.ownRuns.reduce($0.highestRun, max) : nil)
-        }
-        let run = try RunLock(files, on: disk, isOwner: isOwner, after: covered, highest: highest)
+        let (isOwner, covered) = known.withLock { ($0.isOwner, $0.index.covered) }
+        let run = try RunLock(files, on: disk, isOwner: isOwner, after: covered)
         writer.run = run
         known.withLock { known in
             known.index.ownRun = run.number
@@ -229,8 +227,8 @@ extension EventLog {
         if housekeeper == nil { reader.withLock { sweep(&$0) } }
     }
 
-    /// Neither the first record nor the first request waits until all files have been looked at.
-    func evictSoon(_ writer: inout Writer) {
+    /// The first record does not wait until all files have been looked at.
+    private func evictAtBeginning(_ writer: inout Writer) {
         guard let housekeeper, !known.withLock({ $0.index.unmeasured.isEmpty }) else { return evict(&writer) }
         writer.mustEvict = true
         housekeeper.async { [weak self] in self?.evictLate() }

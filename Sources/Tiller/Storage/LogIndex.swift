@@ -88,10 +88,8 @@ struct LogIndex: Sendable {
     /// All segments together.
     var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? 0) } } }
 
-    /// Whether all segments are known to be so small together.
-    func isWithin(_ limit: Int) -> Bool {
-        runs.allSatisfy { $0.segments.allSatisfy { $0.size != nil } } && bytes <= limit
-    }
+    /// As `bytes`, those that were not looked at taken as twice a full one.
+    var mostBytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? 1 << 21) } } }
 
     /// Segments whose sizes were not asked for.
     var unmeasured: [(run: Int, segment: Segment)] {

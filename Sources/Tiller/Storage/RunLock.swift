@@ -8,19 +8,16 @@ struct RunLock: Sendable {
     let number: Int
     private let lock: any FileLock
 
-    /// Chooses a number: one more than the highest that is known; one that is taken since is passed over.
+    /// Chooses a number: one more than the highest that is known after the files have been listed; one that is taken since
+    /// is passed over.
     ///
-    /// - Parameters:
-    ///   - isOwner: Only an owner looks at others' locks, so that it can do without a name that comes late.
-    ///   - highest: The number of the highest run that an owner found when it listed the files: owners before it have none
-    ///     that is higher, and guests' may be higher. `nil`: the files are listed for it.
+    /// - Parameter isOwner: Only an owner looks at others' locks, so that it can do without a name that comes late.
     init(
-        _ files: LogFiles, on disk: any FileSystem, isOwner: Bool, after covered: LogPlace, highest: Int? = nil,
+        _ files: LogFiles, on disk: any FileSystem, isOwner: Bool, after covered: LogPlace,
         random: () -> UInt32 = { .random(in: 1 ... .max) }
     ) throws {
-        for attempt in 1...100 {
-            let listed = if attempt == 1, let highest { highest } else { try Self.highestName(files, on: disk) }
-            let highest = try Self.highestNumber(files, on: disk, covered, listed)
+        for _ in 1...100 {
+            let highest = try Self.highestNumber(files, on: disk, covered)
             for number in highest + 1...highest + 100 {
                 let path = files.runLock(of: number)
                 guard
@@ -60,15 +57,9 @@ struct RunLock: Sendable {
         }
     }
 
-    private static func highestName(_ files: LogFiles, on disk: any FileSystem) throws -> Int {
-        var highest = 0
-        try disk.visitNames(in: files.folder) { highest = max(highest, LogFiles.kind(of: $0).run ?? 0) }
-        return highest
-    }
-
-    private static func highestNumber(
-        _ files: LogFiles, on disk: any FileSystem, _ covered: LogPlace, _ listed: Int
-    ) throws -> Int {
+    private static func highestNumber(_ files: LogFiles, on disk: any FileSystem, _ covered: LogPlace) throws -> Int {
+        var listed = 0
+        try disk.visitNames(in: files.folder) { listed = max(listed, LogFiles.kind(of: $0).run ?? 0) }
         // A place before a run's first segment is nobody's yet.
         let place = covered.segment > 0 || covered.offset > 0 ? covered.run : max(covered.run, 1) - 1
         return min(max(listed, try numberInBase(files, on: disk), place), Int.max / 2 - 200)

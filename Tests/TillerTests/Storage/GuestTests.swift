@@ -144,32 +144,6 @@ import TillerTesting
         #expect(run.number == 3)
     }
 
-    /// To list a thousand names once more would hold up the first event.
-    @Test func anOwnerListsNothingForItsNumber() throws {
-        let files = FaultyFiles()
-        try folder.live(StoreRecord.events(1...1))
-        try folder.live(StoreRecord.events(2...2))
-        let log = try EventLog(
-            folder: folder.path, on: files, boot: 1, diagnostics: Diagnostics(logger: folder.logger, level: .debug))
-        // Before its first event: a guest's run, which is not known.
-        let guest = try folder.open()
-        try guest.store(StoreRecord.events(3...3))
-        files.forgetTrace()
-        try log.store(StoreRecord.events(4...4))
-        #expect(!files.trace.contains { $0.operation == .list })
-        #expect(try folder.names(".lock").contains("00000004.lock"))
-    }
-
-    /// Where what an owner knows turns out to be old, it lists.
-    @Test func anOwnerWhoseNumberIsInTheBaseLists() throws {
-        try folder.put("", "00000009.lock")
-        let disk = LockRaceDisk { [folder] in try? folder.writeBase([7, 7, 0, 0, 0, 0]) }
-        let run = try RunLock(
-            LogFiles(folder: folder.path), on: disk, isOwner: true, after: LogPlace(), highest: 4)
-        #expect(run.number == 10)
-        #expect(try folder.names(".lock") == ["00000009.lock", "00000010.lock"])
-    }
-
     @Test func locksWithoutANameAreTidiedUnlessSomebodyHasThem() throws {
         let earlier = try folder.open()
         earlier.close()
@@ -434,16 +408,6 @@ private struct RaceDisk: WrappedDisk {
         }
         if isFirst { action() }
         return entries
-    }
-}
-
-/// Something happens before each lock is made.
-private struct LockRaceDisk: WrappedDisk {
-    let action: @Sendable () -> Void
-
-    func makeLock(_ path: String, by temporary: String, mayBeSeenUnlocked: Bool) throws -> any FileLock {
-        action()
-        return try SystemFiles().makeLock(path, by: temporary, mayBeSeenUnlocked: mayBeSeenUnlocked)
     }
 }
 
