@@ -267,7 +267,7 @@ extension Analytics {
         guard let values else { return nil }
         var conversion = JSONConversion()
         let object = conversion.object(values)
-        if conversion.hasProblems { report(conversion.problems) }
+        report(conversion.problems)
         return object
     }
 

@@ -13,10 +13,10 @@ struct JSONConversion {
 
     /// What became `null`: each different reason once, in the order of their texts, because the values of a dictionary
     /// come in any order.
-    var problems: [Problem] { noted.sorted { $0.reason < $1.reason } }
-
-    /// To sort nothing takes longer than to ask for this.
-    var hasProblems: Bool { !noted.isEmpty }
+    var problems: [Problem] {
+        if noted.isEmpty { return [] }  // nearly always; to sort nothing takes time at each call
+        return noted.sorted { $0.reason < $1.reason }
+    }
 
     private var noted: [Problem] = []
 

@@ -63,8 +63,7 @@ extension Core {
         event.fields.begin(at: section.moment, section.identifiers.next())
         // By place: to go over an array itself is to hold it, at every call.
         for place in capturing.indices {
-            let commands = slots[capturing[place]].commands(before: event)
-            if !commands.isEmpty { for command in commands { dispatch(command, in: &section) } }
+            for command in slots[capturing[place]].commands(before: event) { dispatch(command, in: &section) }
         }
         for place in capturing.indices { slots[capturing[place]].capture(&event, in: &section) }
         event.fields.settle()

@@ -159,6 +159,7 @@ extension Engine {
             let reason = "what may wait in memory is used up"
             diagnostics.loss(1, reason) { "An event was refused: \(reason)" }
         }
+        // As after most calls: to go over an array is to hold it.
         if aftermath.reports.isEmpty, aftermath.wakes.isEmpty { return }
         for (level, message, once) in aftermath.reports {
             if once { diagnostics.once(message, level, message) } else { diagnostics.log(level, message) }

@@ -203,8 +203,9 @@ extension EventLog {
         defer { messages.deliver() }
         lookAtOthers()
         guard isOwned else { return }
-        // Others bound nothing themselves. What is far from the bound is not looked at: a request would wait for that.
-        guard known.withLock({ $0.index.mostBytes }) > limits.storageBytes else { return }
+        // Others bound nothing themselves. What is far from the bound, were each twice a full segment, is not looked at: a
+        // request would wait for that.
+        guard known.withLock({ $0.index.bytes(unmeasured: 2 << 20) }) > limits.storageBytes else { return }
         measure()
         guard known.withLock({ $0.index.bytes }) > limits.storageBytes else { return }
         tellingEvictions { writer.withLock { writer in if !writer.isClosed { evict(&writer) } } }

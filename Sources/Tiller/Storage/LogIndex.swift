@@ -86,10 +86,12 @@ struct LogIndex: Sendable {
     var oldest: Int64?
 
     /// All segments together.
-    var bytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? 0) } } }
+    var bytes: Int { bytes(unmeasured: 0) }
 
-    /// As `bytes`, those that were not looked at taken as twice a full one.
-    var mostBytes: Int { runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? 1 << 21) } } }
+    /// - Parameter size: Of each segment that was not looked at yet.
+    func bytes(unmeasured size: Int) -> Int {
+        runs.reduce(0) { $0 + $1.segments.reduce(0) { $0 + ($1.size ?? size) } }
+    }
 
     /// Segments whose sizes were not asked for.
     var unmeasured: [(run: Int, segment: Segment)] {

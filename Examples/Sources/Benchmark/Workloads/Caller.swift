@@ -69,22 +69,18 @@ private struct CallerRun {
         try await bench.end(expecting: calls.count)
     }
 
-    private init() {}
+    private init(threads: Int, calls count: Int, _ call: @escaping @Sendable (Int) -> Void) async {
+        for first in stride(from: 0, to: count, by: Self.burst) { await add(threads, first, call) }
+    }
 
     /// The clock around nothing.
     static func readings(threads: Int, calls count: Int) async -> CallerRun {
-        var run = CallerRun()
-        for first in stride(from: 0, to: count, by: burst) { await run.add(threads, first) { _ in } }
-        return run
+        await CallerRun(threads: threads, calls: count) { _ in }
     }
 
     static func floor(threads: Int, calls count: Int) async -> CallerRun {
-        var run = CallerRun()
         let lock = NSLock()
-        for first in stride(from: 0, to: count, by: burst) {
-            await run.add(threads, first) { _ in Floors.lockAndClock(lock) }
-        }
-        return run
+        return await CallerRun(threads: threads, calls: count) { _ in Floors.lockAndClock(lock) }
     }
 
     /// Adds a burst.

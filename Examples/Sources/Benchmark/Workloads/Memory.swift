@@ -1,8 +1,8 @@
 import Foundation
 import Tiller
 
-/// How memory grows: while 10 000 000 events are recorded and delivered, all of them twenty times on the way, and while they can't be delivered, or not even
-/// processed. Each in a process of its own.
+/// How memory grows: while 10 000 000 events are recorded and delivered, all of them twenty times on the way, and while
+/// they can't be delivered, or not even processed. Each in a process of its own.
 extension Workload {
     static let memory = Workload(
         name: "memory",
