@@ -22,6 +22,8 @@ public struct Event: Sendable {
     /// What an event holds.
     struct Fields: Sendable {
         var fixed: Fixed
+        /// What capturing plugins decided at the call. Not there while plugins shape the event.
+        var captured = Captured()
         var name: String?
         var userId: String?
         var anonymousId: String?
@@ -40,8 +42,6 @@ public struct Event: Sendable {
         var messageId = MessageID.zero
         /// The instant of the call.
         var moment = Moment(wallMilliseconds: 0, continuousNanoseconds: 0, sequence: 0)
-        /// What capturing plugins decided at the call.
-        var captured = Captured()
         /// What the event takes of the memory's bound, in bytes: an estimate made at the call.
         var cost = 0
     }

@@ -198,13 +198,13 @@ struct Slot<P: CapturingPlugin>: CaptureSlot {
         section.begin(slot: id, isUnread: isUnread)
         typed.capture(&event, state: &state, in: &section)
         isUnread = section.isUnread
-        if let fact = section.fact { event.fields.fixed.captured[id] = fact }
+        if let fact = section.fact { event.fields.captured[id] = fact }
     }
 
     mutating func seal(_ event: inout Event, in section: inout Section) {
         guard let typed else { return }
         section.begin(slot: id, isUnread: isUnread)
-        section.fact = event.fields.fixed.captured[id]
+        section.fact = event.fields.captured[id]
         typed.seal(&event, state: &state, in: &section)
     }
 

@@ -425,7 +425,7 @@ extension Plugin {
 extension Event.Fields {
     /// What the moment of the call decides.
     fileprivate mutating func begin(at moment: Moment, _ id: MessageID) {
-        fixed.captured = Event.Captured()
+        captured = Event.Captured()
         fixed.moment = moment
         fixed.messageId = id
         dropBlankIds()
@@ -441,8 +441,8 @@ extension Event.Fields {
     /// Capturing plugins are through with it.
     fileprivate mutating func settle() {
         if fixed.kind == .identify { settleTraits() }
-        fixed.captured.context = context
-        fixed.captured.anonymousId = anonymousId
+        captured.context = context
+        captured.anonymousId = anonymousId
     }
 
     /// The wire has a user's traits in the context, those of identify too. Traits in a caller's

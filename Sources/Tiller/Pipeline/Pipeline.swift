@@ -181,20 +181,25 @@ extension Pipeline {
     }
 
     /// What an event meets until a plugin comes or goes.
-    private struct Way {
+    private final class Way: Sendable {
         let plugins: [any Plugin]
         /// Those that see events.
         let processing: [any Plugin]
         let dataPlane: (any DataPlaneDestination)?
         /// What other plugins than their owner did to these keys of the context is undone; a removal stays.
         let contextKeys: JSONObject.Keys
+
+        init(_ plugins: [any Plugin], _ dataPlane: (any DataPlaneDestination)?, _ contextKeys: JSONObject.Keys) {
+            self.plugins = plugins
+            processing = plugins.filter(Pipeline.processes)
+            self.dataPlane = dataPlane
+            self.contextKeys = contextKeys
+        }
     }
 
     private func way(in engine: Engine) -> Way {
         let (plugins, dataPlane) = members.withLock { ($0.ordered, $0.dataPlane?.destination) }
-        return Way(
-            plugins: plugins, processing: plugins.filter(Self.processes), dataPlane: dataPlane,
-            contextKeys: engine.contextKeys)
+        return Way(plugins, dataPlane, engine.contextKeys)
     }
 
     /// Takes an event through the Before and Enrichment stages, and sees whether the data plane would have it.
@@ -203,6 +208,9 @@ extension Pipeline {
         in analytics: Analytics
     ) {
         var event = event
+        // Kept apart: a plugin may put another event in the place of this one.
+        var captured = Event.Captured()
+        swap(&captured, &event.fields.captured)
         let fixed = event.fields.fixed
         for plugin in way.processing where !event.pass(plugin, keeping: fixed, in: analytics) {
             let name = String(describing: type(of: plugin))
@@ -210,15 +218,16 @@ extension Pipeline {
             chunk.release(event, as: .plugin(name))
             return
         }
-        if event.undoChanges(under: way.contextKeys, since: fixed.captured.context) {
+        if event.undoChanges(under: way.contextKeys, since: captured.context) {
             let keys = way.contextKeys.texts.joined(separator: ", ")
             diagnostics.once(
                 "undone", .warn, "A plugin changed context keys of another (\(keys)); that was undone")
         }
-        guard restoreIdentity(of: &event) else {
+        guard restoreIdentity(of: &event, since: captured) else {
             chunk.release(event, as: .invalid)
             return
         }
+        swap(&captured, &event.fields.captured)
         var written: WrittenEvent?
         if let dataPlane = way.dataPlane {
             written = write(event, for: dataPlane, to: &chunk.texts, with: &writer)
@@ -246,12 +255,12 @@ extension Pipeline {
     }
 
     /// The gateway refuses a batch with an event without an id: what plugins blanked comes back.
-    private func restoreIdentity(of event: inout Event) -> Bool {
+    private func restoreIdentity(of event: inout Event, since captured: borrowing Event.Captured) -> Bool {
         // Written only where there is something to change: the event is shared.
         if event.userId != nil, event.userId.nonBlank == nil { event.userId = nil }
         if event.anonymousId != nil, event.anonymousId.nonBlank == nil { event.anonymousId = nil }
         if event.userId != nil || event.anonymousId != nil { return true }
-        guard let anonymousId = event.fields.fixed.captured.anonymousId else {
+        guard let anonymousId = captured.anonymousId else {
             diagnostics.loss(1, "without user id and anonymous id") {
                 "An event without user id and anonymous id was dropped; is IdentityPlugin left out?"
             }
@@ -396,7 +405,9 @@ extension Pipeline {
         guard var event = own.process(sealed, keeping: engine.contextKeys, in: engine.makeHandle()) else {
             return .failure(Drop(reason: .plugin(String(describing: type(of: dataPlane)))))
         }
-        guard restoreIdentity(of: &event) else { return .failure(Drop(reason: .invalid)) }
+        guard restoreIdentity(of: &event, since: sealed.fields.captured) else {
+            return .failure(Drop(reason: .invalid))
+        }
         var texts: [UInt8] = []
         var writer = JSONWriter()
         guard let written = write(event, for: dataPlane, to: &texts, with: &writer) else {

@@ -100,11 +100,11 @@ extension EventLog {
         var changeCount = 0
         records.withUnsafeBufferPointer { records in
             while count < records.count, writer.size + bytes.count < segmentBytes || count == 0 {
-                let record = records[count]
-                bytes.append(record, number: next, boot: boot)
-                if record.event != nil { next += 1 }
-                if !record.changes.isEmpty {
-                    changes.merge(record.changes)
+                // In place: to copy a record takes longer than to look.
+                bytes.append(records[count], number: next, boot: boot)
+                if records[count].event != nil { next += 1 }
+                if !records[count].changes.isEmpty {
+                    changes.merge(records[count].changes)
                     changeCount += 1
                 }
                 count += 1

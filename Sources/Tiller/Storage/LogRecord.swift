@@ -76,6 +76,7 @@ extension [UInt8] {
     /// - Parameters:
     ///   - number: The event's, or without an event that of the next one.
     ///   - boot: The hash of the boot's identity.
+    @inline(never)  // what it is given is held once, and not at each look
     mutating func append(_ record: StoreRecord, number: UInt64, boot: UInt64) {
         let state = record.changes.isEmpty ? [] : record.changes.encoded
         var header = LogRecordHeader()

@@ -102,6 +102,29 @@ import TillerTesting
         #expect(recorder.events[0].timestamp.timeIntervalSince1970 == 1_740_463_597)
     }
 
+    /// What belongs to the call is not in the event that the plugin made.
+    @Test(arguments: [true, false])
+    func anotherEventInThePlaceOfOneHasItsMarkAndItsIdentity(inTheStages: Bool) async throws {
+        let transport = StubTransport()
+        let replacing = ClosurePlugin { event, _ in
+            var another = Event(.group, name: "Another")
+            another.context = event.context
+            return another
+        }
+        let analytics = Analytics(
+            configuration: .test(transport: transport), plugins: inTheStages ? [replacing] : [])
+        if !inTheStages { analytics.plugin(ofType: RudderStackDestination.self)?.add(plugin: replacing) }
+        analytics.track(name: "A")
+        let anonymousId = try #require(analytics.anonymousId)
+        #expect(await analytics.flushed() == .delivered)
+        try #require(transport.events.count == 1)
+        #expect(transport.events[0]["type"] == "track")
+        #expect(transport.events[0]["event"] == "Another")
+        #expect(transport.events[0]["anonymousId"] == .string(anonymousId))
+        #expect(transport.events[0]["context"]?["sessionStart"] == true)
+        #expect(analytics.account.dropped.isEmpty)
+    }
+
     // MARK: Coming and going
 
     @Test func pluginSeesWhatIsRecordedAfterItWasAddedAndNothingAfterItWasRemoved() async {
