@@ -64,4 +64,10 @@ extension SampleEvent {
     /// One call with values of any type.
     @inline(never)
     func trackUntyped(_ analytics: Analytics) { analytics.track(name: Self.name, properties: untyped) }
+
+    /// As `trackUntyped`, with a dictionary that there was before.
+    @inline(never)
+    static func track(_ values: [String: Any], _ analytics: Analytics) {
+        analytics.track(name: name, properties: values)
+    }
 }

@@ -165,6 +165,8 @@ extension EventLog {
 
     /// Nothing is appended to the segment any more, full or not. What could not be synced now is with the next notice.
     private func leaveSegment(_ writer: inout Writer) {
+        // Those that a checkpoint has covered since, or that are gone: it may be long until somebody syncs.
+        known.withLock { known in writer.unsynced.removeAll { known.index.isInCheckpoint($0) } }
         if writer.isDirty { writer.unsynced.append(writer.segment) }
         writer.isDirty = false
         writer.appender.take()?.close()

@@ -76,6 +76,20 @@ import TillerTesting
         #expect(log.sums == LogIndex.Sums(delivered: 3))
     }
 
+    /// A service may go on for years without a notice at which everything is synced.
+    @Test func whatItCoversIsNotRememberedAsUnsynced() throws {
+        let log = try open()
+        for number in 1...20 {
+            try log.store([full(number)])
+            queue.run()
+            _ = try log.deliverAll()
+            #expect(log.writer.withLock { $0.unsynced.count } <= 1)
+        }
+        // What no checkpoint covers yet is.
+        try log.store([full(21), full(22), full(23)])
+        #expect(log.writer.withLock { $0.unsynced } == [21, 22, 23])
+    }
+
     @Test func anOrderlyEndWritesIt() throws {
         let log = try open()
         try log.store([full(1)])

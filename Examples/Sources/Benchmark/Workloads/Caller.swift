@@ -3,7 +3,8 @@ import Tiller
 
 /// How long `track` takes, and so for how long it keeps the thread that calls it.
 ///
-/// The properties are made in the call, as an app does. What it takes to read the clock before and after a call is taken off
+/// The properties are made in the call, as an app does, but for the dictionaries "at hand", which show what the call itself
+/// takes. What it takes to read the clock before and after a call is taken off
 /// the times and their floors, and printed: the median of as many readings around a call of nothing, in the same run. In the
 /// calls a second it still is.
 extension Workload {
@@ -17,10 +18,9 @@ extension Workload {
                     let readings = await CallerRun.readings(threads: threads, calls: calls)
                     let floor = await CallerRun.floor(threads: threads, calls: calls)
                     let label = "\(threads) thread\(threads == 1 ? "" : "s")"
-                    for isTyped in [true, false] {
-                        let run = try await CallerRun(threads: threads, calls: calls, isTyped: isTyped)
-                        figures += run.figures(
-                            "\(label), \(isTyped ? "typed" : "[String: Any]")", floor: floor, readings: readings)
+                    for form in Form.allCases {
+                        let run = try await CallerRun(threads: threads, calls: calls, form)
+                        figures += run.figures("\(label), \(form.rawValue)", floor: floor, readings: readings)
                     }
                     figures.append(Figure("caller", "\(label), reading the clock, taken off", readings.median, "us"))
                 }
@@ -47,6 +47,14 @@ extension Workload {
     }
 }
 
+/// What the properties are given as.
+private enum Form: String, CaseIterable {
+    case typed
+    case untyped = "[String: Any]"
+    /// Made before the call, and kept beyond it.
+    case atHand = "[String: Any] at hand"
+}
+
 /// Many calls in bursts, each from all threads at once.
 private struct CallerRun {
     /// So few that none is refused for want of room: that would be a quick one.
@@ -55,13 +63,18 @@ private struct CallerRun {
     private var calls: [Duration] = []
     private var time = Duration.zero
 
-    init(threads: Int, calls count: Int, isTyped: Bool) async throws {
+    init(threads: Int, calls count: Int, _ form: Form) async throws {
         let bench = try Bench()
         for first in stride(from: 0, to: count, by: Self.burst) {
-            if isTyped {
-                await add(threads, first) { bench.track($0) }
-            } else {
-                await add(threads, first) { bench.trackUntyped($0) }
+            switch form {
+            case .typed: await add(threads, first) { bench.track($0) }
+            case .untyped: await add(threads, first) { bench.trackUntyped($0) }
+            case .atHand:
+                await add(threads, first) {
+                    SampleEvent[$0].untyped
+                } call: {
+                    SampleEvent.track($0, bench.analytics)
+                }
             }
             // The pipeline catches up.
             await bench.analytics.stored()
@@ -83,16 +96,24 @@ private struct CallerRun {
         return await CallerRun(threads: threads, calls: count) { _ in Floors.lockAndClock(lock) }
     }
 
-    /// Adds a burst.
     private mutating func add(_ threads: Int, _ first: Int, _ call: @escaping @Sendable (Int) -> Void) async {
+        await add(threads, first, preparing: { $0 }, call: call)
+    }
+
+    /// Adds a burst.
+    ///
+    /// - Parameter prepare: Makes what a call is given, before the first of the burst.
+    private mutating func add<Given>(
+        _ threads: Int, _ first: Int, preparing prepare: @escaping @Sendable (Int) -> Given,
+        call: @escaping @Sendable (Given) -> Void
+    ) async {
         let share = Self.burst / threads
         let bursts = await onThreads(threads) { thread in
+            let given = (0..<share).map { prepare(first + thread * share + $0) }
             let start = ContinuousClock.now
             var calls: [Duration] = []
             calls.reserveCapacity(share)
-            for number in 0..<share {
-                calls.append(duration { call(first + thread * share + number) })
-            }
+            for given in given { calls.append(duration { call(given) }) }
             return (calls, start, ContinuousClock.now)
         }
         for (calls, _, _) in bursts { self.calls += calls }
