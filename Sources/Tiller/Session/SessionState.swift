@@ -85,13 +85,10 @@ extension SessionState {
 
 extension SessionState {
     /// A launch with what was stored (S1). The state is that of a new process; `session` is the stored one.
-    ///
-    /// - Returns: Whether the stored session was discarded.
-    mutating func launch(at now: Instant) -> Bool {
-        guard let stored = session else { return false }
+    mutating func launch(at now: Instant) {
+        guard let stored = session else { return }
         let isWanted = stored.isManual != isAutomatic && isLiveByTime(at: now)
         if !isWanted { session = nil }
-        return !isWanted
     }
 
     /// The app came on screen (S2).

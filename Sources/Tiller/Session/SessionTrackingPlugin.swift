@@ -9,6 +9,8 @@ public final class SessionTrackingPlugin: CapturingPlugin {
     public struct State: Sendable {
         var rules: SessionState
         var isBeating = false
+        /// What is stored, or about to be; `nil` where that is not known.
+        fileprivate var saved: JSONObject?
     }
 
     private enum ContextKey {
@@ -47,11 +49,16 @@ public final class SessionTrackingPlugin: CapturingPlugin {
             isAutomatic: isAutomatic, timeout: configuration.sessionTimeoutInMillis,
             policy: configuration.backgroundEvents)
         var state = present ?? State(rules: rules)
+        state.saved = nil
+        // Nothing stored says the same as a state in which nothing has happened.
+        if present == nil, case .absent = stored { state.saved = rules.stored }
         if section.ownsStore, case .value(let value) = stored {
             rules.load(value)
             if present == nil {
-                if rules.launch(at: section.instant) { save(rules, in: &section) }
+                state.saved = rules.stored
+                rules.launch(at: section.instant)
                 state.rules = rules
+                save(&state, in: &section)
             } else {
                 merge(rules, into: &state.rules, in: &section)
             }
@@ -68,20 +75,20 @@ public final class SessionTrackingPlugin: CapturingPlugin {
         // While a mark of this process is to give, its session is on the road: the count of marks stays as it is.
         if present.session == nil, !present.isEndedByCall, !present.hasPendingMark {
             var loaded = stored.following(present)
-            _ = loaded.launch(at: section.instant)
+            loaded.launch(at: section.instant)
             loaded.isArmed = present.isArmed
             present = loaded
         }
         present.lastGenerated = lastGenerated
         present.lastId = lastId
-        save(present, in: &section)
+        section.save(present.stored)
         section.save(present.storedMark)
     }
 
     /// The plugin was added while the app is on screen: S2 for a new one, and the heartbeat.
     private func join(_ state: inout State, isNew: Bool, in section: inout Section) {
         if isNew { state.rules.comeToForeground(at: section.instant) } else { state.rules.touch(at: section.instant) }
-        save(state.rules, in: &section)
+        save(&state, in: &section)
         state.isBeating = false
         beat(&state, isInForeground: true, in: &section)
     }
@@ -120,7 +127,7 @@ public final class SessionTrackingPlugin: CapturingPlugin {
         case is EndSession: state.rules.end()
         default: return
         }
-        save(state.rules, in: &section, replacingUnread: isAskedFor)
+        save(&state, in: &section, isAskedFor: isAskedFor)
         beat(&state, isInForeground: isInForeground, in: &section)
     }
 
@@ -130,7 +137,7 @@ public final class SessionTrackingPlugin: CapturingPlugin {
         guard !event.isScoped else { return }
         let (carried, mustBeStored) = state.rules.makeEvent(
             at: section.instant, isInForeground: section.isInForeground)
-        if mustBeStored { save(state.rules, in: &section) }
+        if mustBeStored { save(&state, in: &section) }
         guard let carried else { return }
         event.context[ContextKey.id] = .uint(carried.id)
         section.fact = carried.generation
@@ -157,10 +164,16 @@ public final class SessionTrackingPlugin: CapturingPlugin {
         }
     }
 
-    private func save(_ rules: SessionState, in section: inout Section, replacingUnread: Bool = false) {
-        section.save(rules.stored, replacingUnread: replacingUnread)
+    /// What is stored already is not stored again: a service without sessions would make files at each start for it.
+    ///
+    /// - Parameter isAskedFor: By a call of the app's own. It is stored in any case: after an erasure nothing else is.
+    private func save(_ state: inout State, in section: inout Section, isAskedFor: Bool = false) {
+        let stored = state.rules.stored
+        guard isAskedFor || state.saved != stored else { return }
+        section.save(stored, replacingUnread: isAskedFor)
+        state.saved = stored
         // What was unread may hold a mark of its own count. Elsewhere the mark is the seal's to store.
-        if replacingUnread { section.save(rules.storedMark) }
+        if isAskedFor { section.save(state.rules.storedMark) }
     }
 
     /// The heartbeat runs in the foreground while there is an automatic session (S6), and never else.

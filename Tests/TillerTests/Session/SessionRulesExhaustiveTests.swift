@@ -194,7 +194,7 @@ struct RulesUnderTest: SessionSubject {
         stored.merge(rules.storedMark)
         var next = SessionState(isAutomatic: rules.isAutomatic, timeout: rules.timeout, policy: rules.policy)
         next.load(stored)
-        _ = next.launch(at: instant)
+        next.launch(at: instant)
         rules = next
         latch = LifecycleLatch()
         isInForeground = false

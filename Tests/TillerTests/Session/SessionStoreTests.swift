@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import Tiller
 import TillerTesting
@@ -14,6 +15,51 @@ import TillerTesting
         lifecycle.background()
         await analytics.shutdownAndWait()
         return (store, session)
+    }
+
+    /// A service without sessions is started, and ended, more often than anything happens in it.
+    @Test func aProcessInWhichNothingHappensWritesNothing() async throws {
+        let folder = TestFolder()
+        let time = VirtualTime()
+        let configuration = Configuration.test(
+            time: time, storage: .folder(folder.url),
+            session: SessionConfiguration(automaticSessionTracking: false))
+        let first = Analytics(configuration: configuration)
+        first.track(name: "A")
+        #expect(await first.shutdownAndWait() == 0)
+        for _ in 0..<2 {
+            time.advance(by: .seconds(60))
+            let next = Analytics(configuration: configuration)
+            #expect(await next.stored() == .stored)
+            time.advance(by: .seconds(60))
+            #expect(await next.shutdownAndWait() == 0)
+            // The first of these has taken away what had been delivered.
+            #expect(try folder.names == ["base.ack", "checkpoint.json", "owner.fifo", "owner.lock"])
+        }
+    }
+
+    /// What it saved as a guest went nowhere.
+    @Test func theSessionOfAGuestIsStoredWhenItBecomesTheOwner() async throws {
+        let folder = TestFolder()
+        let time = VirtualTime()
+        let configuration = Configuration.test(time: time, storage: .folder(folder.url))
+        let without = Analytics.builtInPlugins(for: configuration).filter { !($0 is SessionTrackingPlugin) }
+        let owner = Analytics(configuration: configuration, builtIn: without)
+        await owner.stored()
+        let guest = Analytics(configuration: configuration)
+        guest.track(name: "A")
+        let session = try #require(guest.sessionId)
+        #expect(await guest.stored() == .stored)
+        #expect(await owner.shutdownAndWait() == 0)
+        #expect(await guest.flushed() == .delivered)
+        await guest.stored()
+        // What is on the disk now is what a kill would leave.
+        let killed = try folder.copy()
+        await guest.shutdownAndWait()
+        time.advance(by: .seconds(10))  // a new one would have another id
+        let next = Analytics(configuration: .test(time: time, storage: .folder(killed.url)))
+        #expect(next.sessionId == session)
+        await next.shutdownAndWait()
     }
 
     @Test func unreadableStoreIsReadAgainBeforeTheFirstForeground() async {
@@ -186,5 +232,21 @@ import TillerTesting
         await analytics.settled()
         #expect(recorder.events.allSatisfy { ($0.sessionId ?? 0) >= 1_000_000_000 })
         #expect(recorder.events.map(\.isSessionStart) == [true, true])
+    }
+}
+
+extension TestFolder {
+    /// Of the files in its one folder.
+    fileprivate var names: [String] {
+        get throws {
+            let paths = try FileManager.default.subpathsOfDirectory(atPath: path).filter { $0.contains("/") }
+            return paths.map { ($0 as NSString).lastPathComponent }.sorted()
+        }
+    }
+
+    fileprivate func copy() throws -> TestFolder {
+        let copy = TestFolder()
+        try FileManager.default.copyItem(at: url, to: copy.url)
+        return copy
     }
 }
