@@ -134,12 +134,13 @@ extension EventLog {
         if !isTaken { try? disk.remove(files.oldCheckpoint) }
     }
 
-    /// When no checkpoint of this instance follows.
+    /// When no checkpoint of this instance follows: its own spare file, and what was left by one that died while it wrote.
     func removeSpareCheckpoint() {
         checkpoints.withLock { present in
-            guard present.isOwn, isInPlace else { return }
+            guard isOwned, isInPlace else { return }
             present.hasSpare = false
-            try? disk.remove(files.oldCheckpoint)  // the next owner does
+            // What can't go now, the next owner removes.
+            for path in [files.oldCheckpoint, files.newCheckpoint] { try? disk.remove(path) }
         }
     }
 

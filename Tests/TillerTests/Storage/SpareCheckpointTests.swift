@@ -63,6 +63,21 @@ import TillerTesting
         #expect(try segment("checkpoint.json") == 1)
     }
 
+    @Test func whatAnotherLifeLeftGoesWithALifeThatWritesNone() throws {
+        let first = try open()
+        for number in 1...3 { try first.store([full(number)]) }
+        first.close()  // as a kill leaves it
+        let new = "checkpoint.json.new"
+        try Data("half a check".utf8).write(to: URL(fileURLWithPath: "\(folder.path)/\(new)"))
+        let second = try open()
+        let guest = try open()
+        guest.endWriting()
+        #expect(try folder.names().filter { $0.hasPrefix("checkpoint") } == ["checkpoint.json", new, Self.spare])
+        second.endWriting()
+        #expect(try folder.names().filter { $0.hasPrefix("checkpoint") } == ["checkpoint.json"])
+        #expect(try segment("checkpoint.json") == 3)
+    }
+
     @Test func whereAFileHasOneNameThereIsNone() throws {
         let files = FaultyFiles()
         files.fail { operation, _, _ in operation == .addName ? .permission : nil }
